@@ -1,0 +1,474 @@
+"""XLDA, the estimator: the one place that knows labels, moments and head."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from xlda import storage
+from xlda.arrays import Array, Rows
+from xlda.covariance import Shrinkage, Target, check_shrinkage
+from xlda.head import Head, Priors, new_head
+from xlda.inputs import checked_embeddings, checked_weights
+from xlda.labels import Label, Labels, label_list
+from xlda.moments import ForgetError, Moments, PublishedMoments
+
+_LEARNED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "_labels",
+    "_moments",
+    "_started_with",
+    "_head",
+    "_head_params",
+    "_touched",
+    "_weight_since_renewal",
+)
+
+
+class XLDA(ClassifierMixin, BaseEstimator):
+    """Linear discriminant analysis that learns a stream of samples, new classes included, exactly.
+
+    Any order, batching or split of the same samples gives the same classifier, to rounding.
+
+    Parameters
+    ----------
+    shrinkage
+        How far the covariance is drawn towards a multiple of the identity: a number in [0, 1], "oas", or
+        "ledoit-wolf". The fewer the samples per class, the more it matters; 0.2 to 0.5 suits embeddings.
+    shrinkage_target
+        "trace" draws towards the mean variance, so that the scale of the embeddings does not matter;
+        "identity" towards a variance of 1, as published.
+    covariance
+        "plastic" learns for ever; "fixed" is frozen at the end of the first call that learns (`fit`, or the
+        first `partial_fit`), and only means go on.
+    rule
+        "exact" is the pooled within-class covariance; "slda" the published update, sample by sample, which
+        depends on the order and is here for comparison.
+    priors
+        "equal", or "empirical": a class seen more often is more likely.
+    power
+        Exponent of a signed power taken of the embeddings before anything else; 0.5 helps non-negative ones.
+    renew
+        The covariance is inverted anew once the samples learned since pass this share of all; the means used
+        are always current. 0 renews at every change.
+
+    Attributes
+    ----------
+    classes_
+        Labels, in the order of the columns of scores: as they came, those of one call sorted.
+    class_count_, means_
+        Total weight and mean of each class; a class without samples has the mean NaN.
+    covariance_
+        Unbiased pooled within-class covariance, without shrinkage.
+    shrinkage_
+        The shrinkage in use.
+    n_features_in_, n_samples_seen_
+        Width of the embeddings; samples learned less those forgotten.
+
+    Examples
+    --------
+    >>> clf = XLDA().partial_fit([[0.0, 0.1], [0.2, 0.0], [3.0, 3.1]], ["apple", "apple", "pear"])
+    >>> clf.partial_fit([[9.0, 0.0]], ["kiwi"]).predict([[8.0, 1.0], [0.0, 0.0]])
+    array(['kiwi', 'apple'], dtype='<U5')
+    """
+
+    def __init__(
+        self,
+        *,
+        shrinkage: Shrinkage = 0.3,
+        shrinkage_target: Target = "trace",
+        covariance: Literal["plastic", "fixed"] = "plastic",
+        rule: Literal["exact", "slda"] = "exact",
+        priors: Priors = "equal",
+        power: float | None = None,
+        renew: float = 0.01,
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.shrinkage_target = shrinkage_target
+        self.covariance = covariance
+        self.rule = rule
+        self.priors = priors
+        self.power = power
+        self.renew = renew
+
+    # -- learning
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything and learn (X, y). Where that fails, nothing is forgotten."""
+        learner = self._blank()._learn(X, y, None, sample_weight, min_samples=1)
+        if not len(learner._labels):
+            raise ValueError("fit got nothing to learn: every sample_weight is zero.")
+        learner._current_head()
+        return self._become(learner)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn more: X (n_samples, n_features), y (n_samples,) with known labels, new ones, or both.
+
+        `classes` makes labels known ahead of their samples; it is never needed, and until it has a sample a
+        class never wins. A weight of 2 counts as the sample given twice.
+        """
+        if self.__sklearn_is_fitted__():
+            return self._learn(X, y, classes, sample_weight)
+        learner = self._blank()._learn(X, y, classes, sample_weight)
+        return self._become(learner) if len(learner._labels) else self
+
+    def forget(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Undo having learned (X, y): the classifier is as if it had never seen them.
+
+        A class all of whose samples are forgotten stays known and never wins.
+        """
+        self._require_start("forget")
+        embeddings, labels, weights = self._samples(X, y, sample_weight)
+        rows = self._labels.rows(labels)
+        try:
+            self._moments.forget(embeddings, rows, weights)
+        except ForgetError as error:
+            name = self._labels.names[error.row]
+            raise ValueError(
+                f"Cannot forget {error.taken:g} of class {name!r}: it has learned {error.have:g}."
+            ) from None
+        return self._changed(rows, _total(rows, weights))
+
+    def remove_class(self, label: Label) -> Self:
+        """Let a class go. What its samples taught about the covariance common to all classes stays."""
+        self._require_start("remove_class")
+        row = self._labels.remove(_one(label))
+        self._moments.drop(row)
+        return self._changed([row])
+
+    def rename_class(self, old: Label, new: Label) -> Self:
+        """Give a class another label."""
+        self._require_start("rename_class")
+        return self._changed([self._labels.rename(_one(old), _one(new, "new"))])
+
+    def merge_classes(self, into: Label, other: Label) -> Self:
+        """Make `other` a part of `into`, as if its samples had been labelled so."""
+        self._require_start("merge_classes")
+        kept, gone = self._labels.rows([_one(into, "into"), _one(other, "other")])
+        if kept == gone:
+            raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
+        count = float(self._moments.counts_of(gone))
+        self._moments.join(int(kept), int(gone))
+        self._labels.remove(_one(other))
+        return self._changed([int(kept), int(gone)], count)
+
+    def merge(self, other: XLDA) -> Self:
+        """Learn all that another classifier has learned, as from its samples. `other` stays as it is.
+
+        With covariance="fixed" the covariance here stays.
+        """
+        if not isinstance(other, XLDA):
+            raise TypeError(f"merge needs another XLDA; got {type(other).__name__}.")
+        if not other.__sklearn_is_fitted__():
+            return self
+        if not self.__sklearn_is_fitted__():
+            self._check_params()
+            self._check_same(other)
+            return self._become(copy.deepcopy(other))
+        self._require_start("merge")
+        self._check_same(other)
+        if other.n_features_in_ != self.n_features_in_:
+            raise ValueError(
+                f"merge got a classifier of {other.n_features_in_} features; this one has "
+                f"{self.n_features_in_}. Only classifiers over the same backbone can be merged."
+            )
+        if self.rule == "slda":
+            raise ValueError("rule='slda' depends on the order, so it cannot be merged. Use rule='exact'.")
+        theirs = other._labels.live_rows
+        rows = np.zeros(other._moments.n_classes, np.intp)
+        rows[theirs] = self._labels.add(other._labels.names[theirs].tolist())
+        self._moments.merge(other._moments, rows)
+        self._moments.grow(self._labels.n_rows)
+        return self._changed(rows[theirs], other._moments.total)
+
+    # -- predicting
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Label of the best class for each sample, shape (n_samples,)."""
+        return self.predict_topk(X, k=1)[0][:, 0]
+
+    def predict_topk(self, X: ArrayLike, k: int = 5) -> tuple[Array, Array]:
+        """Labels and scores of the `k` best classes, each (n_samples, k), best first.
+
+        Fewer columns where fewer classes have samples. Works in blocks, so memory does not grow with
+        n_samples times the number of classes.
+        """
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
+        head = self._current_head()
+        rows, scores = head.top(checked_embeddings(self, X, self.power), min(int(k), head.n_seen))
+        return head.labels(rows), scores
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Score of each class, shape (n_samples, n_classes): log posterior up to a term common to all.
+
+        As scikit-learn has it, with two classes the score of the second less that of the first, (n_samples,).
+        A class without samples scores -inf.
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Logarithm of the posterior probability of each class, shape (n_samples, n_classes)."""
+        logs: Array = log_softmax(self._scores(X), axis=1)
+        return logs
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Posterior probability of each class, shape (n_samples, n_classes)."""
+        probabilities: Array = np.exp(self.predict_log_proba(X))
+        return probabilities
+
+    def to_linear(self) -> tuple[Array, Array]:
+        """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer.
+
+        `decision_function` is X @ weights.T + bias, before the difference taken for two classes. With `power`
+        set, X stands for the embeddings after that power. The covariance is renewed first.
+        """
+        self._let_renew()
+        weights, bias = self._current_head().linear()
+        live = self._labels.live_rows
+        return weights[live], bias[live]
+
+    # -- what was learned
+
+    @property
+    def classes_(self) -> Array:
+        """Known labels, in the order of the columns of scores."""
+        self._require_start("classes_")
+        return self._labels.to_array()
+
+    @property
+    def class_count_(self) -> Array:
+        """Total weight of each class."""
+        self._require_start("class_count_")
+        return self._moments.counts_of(self._labels.live_rows)
+
+    @property
+    def means_(self) -> Array:
+        """Mean of each class; NaN for a class without samples."""
+        self._require_start("means_")
+        return self._moments.means[self._labels.live_rows]
+
+    @property
+    def covariance_(self) -> Array:
+        """Unbiased pooled within-class covariance, without shrinkage."""
+        self._require_start("covariance_")
+        return self._moments.covariance()
+
+    @property
+    def shrinkage_(self) -> float:
+        """The shrinkage in use."""
+        return self._current_head().shrinkage
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Samples learned less those forgotten."""
+        self._require_start("n_samples_seen_")
+        return self._moments.n_samples
+
+    # -- on disk
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the classifier to one file, whole or not at all.
+
+        `xlda.load` gives it back, and it goes on learning as if it had never been away.
+        """
+        self._require_start("save")
+        self._let_renew()
+        tensors, numbers = self._moments.to_arrays(self._labels.live_rows)
+        info = {
+            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            "labels": self._labels.names[self._labels.live_rows].tolist(),
+            "numbers": numbers,
+            "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+        }
+        storage.write(path, tensors, info)
+
+    # -- how it works
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_moments")
+
+    def _require_start(self, what: str) -> None:
+        """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first."
+            )
+        if self._started_with != self._learning_params():
+            raise ValueError(
+                f"rule, covariance or power was changed after learning began: {self._started_with} became "
+                f"{self._learning_params()}. Call fit to start anew."
+            )
+
+    def _learning_params(self) -> tuple[Any, ...]:
+        return self.rule, self.covariance, self.power
+
+    def _scoring_params(self) -> tuple[Any, ...]:
+        return self.shrinkage, self.shrinkage_target, self.priors
+
+    def _check_params(self) -> None:
+        check_shrinkage(self.shrinkage, self.shrinkage_target)
+        _check_choice("covariance", self.covariance, ("plastic", "fixed"))
+        _check_choice("rule", self.rule, ("exact", "slda"))
+        _check_choice("priors", self.priors, ("equal", "empirical"))
+        if self.power is not None and not (isinstance(self.power, Real) and 0 < self.power < np.inf):
+            raise ValueError(f"power is None or a positive number; got {self.power!r}.")
+        if not (isinstance(self.renew, Real) and 0 <= self.renew < np.inf):
+            raise ValueError(f"renew is a number of at least 0; got {self.renew!r}.")
+
+    def _check_same(self, other: XLDA) -> None:
+        mine, theirs = self._learning_params(), other._started_with
+        if mine != theirs:
+            raise ValueError(
+                f"merge needs the same rule, covariance and power; here {mine}, in the other {theirs}."
+            )
+
+    def _blank(self) -> Self:
+        """A classifier with these parameters that has learned nothing."""
+        return type(self)(**self.get_params(deep=False))
+
+    def _become(self, learner: XLDA) -> Self:
+        """Take over what `learner` has learned, and nothing of its parameters."""
+        for name in _LEARNED:
+            self.__dict__.pop(name, None)
+        self.__dict__.update({name: value for name, value in vars(learner).items() if name in _LEARNED})
+        return self
+
+    def _start(self) -> None:
+        kind = PublishedMoments if self.rule == "slda" else Moments
+        self._moments: Moments = kind(self.n_features_in_)
+        self._labels = Labels()
+        self._started_with = self._learning_params()
+        self._head: Head | None = None
+        self._head_params: tuple[Any, ...] = ()
+        self._touched: set[int] = set()  # rows whose mean or label the head does not have yet
+        self._weight_since_renewal = 0.0
+
+    def _learn(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any, min_samples: int = 0
+    ) -> Self:
+        if self.__sklearn_is_fitted__():
+            self._require_start("partial_fit")
+            embeddings, labels, weights = self._samples(X, y, sample_weight, min_samples)
+        else:
+            self._check_params()
+            embeddings, labels, weights = self._samples(X, y, sample_weight, min_samples)
+            self._start()
+        ahead = [] if classes is None else label_list(classes, "classes")
+        self._labels.check_kind(ahead, labels)
+        if weights is not None and self.rule == "slda":
+            raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
+        # From here on nothing can fail.
+        rows_ahead, rows = self._labels.add(ahead), self._labels.add(labels)
+        self._moments.grow(self._labels.n_rows)
+        self._moments.update(embeddings, rows, weights)
+        if self.covariance == "fixed" and len(rows) and not self._moments.frozen:
+            self._moments.freeze()
+        return self._changed(rows_ahead)._changed(rows, _total(rows, weights))
+
+    def _samples(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: Any, min_samples: int = 0
+    ) -> tuple[Array, list[Label], Array | None]:
+        """Checked embeddings, labels and weights, without the samples whose weight is 0."""
+        embeddings = checked_embeddings(self, X, self.power, min_samples)
+        labels = label_list(y)
+        if len(labels) != len(embeddings):
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples: "
+                f"X has {len(embeddings)}, y has {len(labels)}."
+            )
+        weights = checked_weights(sample_weight, len(embeddings))
+        if weights is None or (weights > 0).all():
+            return embeddings, labels, weights
+        kept = np.flatnonzero(weights)
+        return embeddings[kept], [labels[i] for i in kept], weights[kept]
+
+    def _changed(self, rows: Iterable[int] | Rows, weight: float = 0.0) -> Self:
+        self._touched.update(rows.tolist() if isinstance(rows, np.ndarray) else rows)
+        self._weight_since_renewal += weight
+        return self
+
+    def _current_head(self) -> Head:
+        """The head of all that was learned: the one place where it is brought up to date."""
+        self._require_start("XLDA")
+        moments, labels = self._moments, self._labels
+        overdue = self._weight_since_renewal > self.renew * moments.total and not moments.frozen
+        if self._head is None or overdue or self._head_params != self._scoring_params():
+            self._check_params()
+            self._head = new_head(
+                moments, labels, shrinkage=self.shrinkage, target=self.shrinkage_target, priors=self.priors
+            )
+            self._head_params = self._scoring_params()
+            self._weight_since_renewal = 0.0
+        elif self._touched:
+            self._head = self._head.updated(moments, labels, np.array(sorted(self._touched), np.intp))
+        self._touched.clear()
+        if not self._head.n_seen:
+            raise NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
+        return self._head
+
+    def _let_renew(self) -> None:
+        """Have the next head use the covariance as it is now, whatever `renew` says."""
+        if self._weight_since_renewal:
+            self._head = None
+
+    def _scores(self, X: ArrayLike) -> Array:
+        """Score of each known class, shape (n_samples, n_classes)."""
+        head = self._current_head()
+        scores = head.scores(checked_embeddings(self, X, self.power))
+        live = self._labels.live_rows
+        return scores if len(live) == head.n_rows else scores[:, live]
+
+    @classmethod
+    def _loaded(cls, path: str | os.PathLike[str]) -> Self:
+        tensors, info = storage.read(path)
+        clf = cls(**info["params"])
+        clf.n_features_in_ = tensors["offsets"].shape[1]
+        clf._start()
+        clf._labels = Labels(info["labels"])
+        clf._moments = type(clf._moments).from_arrays(tensors, info["numbers"])
+        if info["feature_names"]:
+            clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
+        return clf
+
+
+def load(path: str | os.PathLike[str]) -> XLDA:
+    """Read a classifier that `XLDA.save` wrote.
+
+    A file that is damaged, foreign, or of a newer format is a ValueError that says so.
+    """
+    return XLDA._loaded(path)
+
+
+def _one(label: Any, name: str = "label") -> Label:
+    return label_list([label], name)[0]
+
+
+def _total(rows: Rows, weights: Array | None) -> float:
+    return float(len(rows) if weights is None else weights.sum())
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is one of {choices}; got {value!r}.")

@@ -1,0 +1,94 @@
+"""What comes in from outside: checked before anything is learned from it, and never modified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import validate_data
+
+from xlda.arrays import Array
+
+_FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+
+
+def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_samples: int = 0) -> Array:
+    """`X` as a finite float32 or float64 array (n_samples, n_features), after the signed power.
+
+    An `estimator` without `n_features_in_` is given it here. A plain array of the right shape
+    costs O(n d) and a few microseconds; all else goes scikit-learn's way, with its conversions and messages.
+    """
+    n_features = getattr(estimator, "n_features_in_", None)
+    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _FLOATS
+    if not plain or X.shape[1] != n_features or hasattr(estimator, "feature_names_in_"):
+        X = _converted(estimator, X, n_features, min_samples)
+    if X.dtype == np.float16:
+        X = X.astype(np.float32)
+    if power is not None:
+        X = signed_power(X, power)
+    _check_magnitude(X)
+    checked: Array = X
+    return checked
+
+
+def _converted(estimator: Any, X: Any, n_features: int | None, min_samples: int) -> Array:
+    width = X.shape[1] if getattr(X, "ndim", 0) == 2 else n_features
+    if n_features is not None and width != n_features and not hasattr(estimator, "feature_names_in_"):
+        raise ValueError(
+            f"X has {width} features, but {type(estimator).__name__} is expecting {n_features} features as "
+            "input. Use the same backbone, or start a new classifier."
+        )
+    if getattr(X, "dtype", None) == np.float16:
+        X = X.astype(np.float32)
+    array: Array = validate_data(
+        estimator,
+        X,
+        reset=n_features is None,
+        dtype=(np.float64, np.float32),
+        ensure_all_finite=False,
+        ensure_min_samples=min_samples,
+    )
+    return array
+
+
+def signed_power(embeddings: Array, power: float) -> Array:
+    """Keep the sign, raise the magnitude to `power`: a new array.
+
+    >>> signed_power(np.array([4.0, -9.0]), 0.5)
+    array([ 2., -3.])
+    """
+    magnitudes = np.abs(embeddings)
+    with np.errstate(over="ignore"):  # infinity is refused afterwards, with a message
+        raised = np.sqrt(magnitudes, out=magnitudes) if power == 0.5 else magnitudes**power
+    return np.copysign(raised, embeddings, out=raised)
+
+
+def _check_magnitude(X: Array) -> None:
+    """Refuse NaN, infinity, and values whose sums of squares would leave the range of their precision."""
+    flat = X.ravel(order="K")
+    with np.errstate(all="ignore"):
+        sum_of_squares = flat @ flat
+    if not sum_of_squares <= np.finfo(X.dtype).max ** 0.75:
+        assert_all_finite(X, input_name="X", estimator_name="XLDA")
+        raise ValueError(
+            f"X has values up to {np.abs(X).max():.3g}, too large to square and add in {X.dtype}. Scale them."
+        )
+
+
+def checked_weights(weights: Any, n_samples: int) -> Array | None:
+    """Sample weights as float64, shape (n_samples,), finite and not negative; None stays None."""
+    if weights is None:
+        return None
+    array: Array = np.asarray(weights, np.float64)
+    if array.ndim == 0:
+        array = np.full(n_samples, array)
+    if array.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar; got shape {array.shape}.")
+    if len(array) != n_samples:
+        raise ValueError(f"sample_weight.shape == {array.shape}, expected ({n_samples},): one per sample.")
+    if not np.isfinite(array).all():
+        raise ValueError("sample_weight contains NaN or infinity.")
+    if (array < 0).any():
+        raise ValueError("sample_weight contains negative values. To take samples away, use forget.")
+    return array

@@ -1,0 +1,188 @@
+"""Which row of the model a label has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.utils.validation import column_or_1d
+
+from xlda.arrays import Array, Rows
+
+Label: TypeAlias = str | int
+
+_INT64 = np.iinfo(np.int64)
+
+
+def label_list(values: Any, name: str = "y") -> list[Label]:
+    """Turn `values` into a list of Python str or of Python int, or say why it is neither.
+
+    Whole numbers in an array of floats count as int, as in scikit-learn.
+
+    >>> label_list(np.array([3, 1]))
+    [3, 1]
+    >>> label_list(["pear", 7])
+    Traceback (most recent call last):
+    ValueError: Unknown label type: y mixes int and str. Labels are all str or all int.
+    """
+    if values is None:
+        raise ValueError(f"XLDA requires {name} to be passed, but the target {name} is None.")
+    array = np.asarray(values)
+    if array.ndim != 1:
+        array = column_or_1d(array, warn=True)
+    if array.dtype.kind in "iu":
+        return _within_int64(array.tolist(), name)
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.trunc(array)).all():
+        return _within_int64([int(value) for value in array.tolist()], name)
+    if array.dtype.kind == "U" and isinstance(values, np.ndarray):
+        return list(array.tolist())
+    # A list with both "a" and 1 has become an array of str by now: look at what came.
+    originals = values if isinstance(values, list | tuple) else array.tolist()
+    return _by_type(originals, name)
+
+
+def _by_type(values: Sequence[Any], name: str) -> list[Label]:
+    types = {str if isinstance(v, str) else int if isinstance(v, Integral) else type(v) for v in values}
+    if types <= {str}:
+        return [str(value) for value in values]
+    if types <= {int}:
+        return _within_int64([int(value) for value in values], name)
+    found = " and ".join(sorted(kind.__name__ for kind in types))
+    verb = "mixes" if len(types) > 1 else "holds"
+    raise ValueError(f"Unknown label type: {name} {verb} {found}. Labels are all str or all int.")
+
+
+def _within_int64(values: list[int], name: str) -> list[Label]:
+    if values and not (_INT64.min <= min(values) and max(values) <= _INT64.max):
+        raise ValueError(f"Unknown label type: {name} holds an int beyond 64 bits. Use str for such labels.")
+    return list(values)
+
+
+def _kind_of(labels: Iterable[Label]) -> type | None:
+    for label in labels:
+        return str if isinstance(label, str) else int
+    return None
+
+
+class Labels:
+    """A two-way table: label to row, row to label.
+
+    A label keeps its row for as long as it is known. The row of a removed label is empty until a
+    newcomer takes it, so the table grows with the labels alive, not with all there ever were.
+
+    >>> labels = Labels()
+    >>> labels.add(["pear", "apple", "pear"])
+    array([1, 0, 1])
+    >>> labels.add(["banana"])
+    array([2])
+    >>> labels.to_array()
+    array(['apple', 'pear', 'banana'], dtype='<U6')
+    """
+
+    def __init__(self, known: Iterable[Label] = ()) -> None:
+        self._row_of: dict[Label, int] = {}
+        self._names: Array = np.empty(8, dtype=object)
+        self._n_rows = 0
+        self._empty_rows: list[int] = []
+        for label in known:
+            self._give_row(label)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __contains__(self, label: Label) -> bool:
+        return label in self._row_of
+
+    @property
+    def n_rows(self) -> int:
+        """Rows given so far, the empty ones included."""
+        return self._n_rows
+
+    @property
+    def names(self) -> Array:
+        """Label of each row, None for an empty one: a view that no later change touches."""
+        names = self._names[: self._n_rows]
+        names.flags.writeable = False
+        return names
+
+    @property
+    def live_rows(self) -> Rows:
+        """Rows that have a label, in order."""
+        return np.array(sorted(self._row_of.values()), dtype=np.intp)
+
+    @property
+    def dtype(self) -> type:
+        """`str` or `np.int64`: what arrays of these labels are made of."""
+        return np.int64 if self._kind() is int else str
+
+    def to_array(self) -> Array:
+        """Labels in the order of their rows."""
+        return self._names[self.live_rows].astype(self.dtype)
+
+    def check_kind(self, *lists: Sequence[Label]) -> None:
+        """Refuse str beside int, in the table or in the lists; each list is of one kind."""
+        kind = self._kind()
+        for labels in lists:
+            if labels and kind is not None and not isinstance(labels[0], kind):
+                came = "int" if kind is str else "str"
+                raise ValueError(f"Got {came} labels beside {kind.__name__} ones. Use one type throughout.")
+            kind = kind or _kind_of(labels)
+
+    def rows(self, labels: Sequence[Label]) -> Rows:
+        """Rows of known `labels`; an unknown one is an error that names it."""
+        self.check_kind(labels)
+        try:
+            return np.array([self._row_of[label] for label in labels], dtype=np.intp)
+        except KeyError as missing:
+            raise ValueError(f"Unknown class {missing.args[0]!r}: it has not been learned.") from None
+
+    def add(self, labels: Sequence[Label]) -> Rows:
+        """Rows of `labels`, giving one to each newcomer (in sorted order)."""
+        self.check_kind(labels)
+        row_of = self._row_of
+        try:
+            return np.array([row_of[label] for label in labels], dtype=np.intp)
+        except KeyError:
+            for label in sorted(set(labels).difference(row_of)):
+                self._give_row(label)
+            return self.rows(labels)
+
+    def remove(self, label: Label) -> int:
+        """Take `label` out and return the row it had."""
+        (row,) = self.rows([label])
+        del self._row_of[label]
+        self._empty_rows.append(int(row))
+        self._overwrite(row, None)
+        return int(row)
+
+    def rename(self, old: Label, new: Label) -> int:
+        """Give the row of `old` to `new` and return it."""
+        self.check_kind([new])
+        (row,) = self.rows([old])
+        if new in self._row_of:
+            raise ValueError(f"Class {new!r} exists already. Use merge_classes to join two classes.")
+        del self._row_of[old]
+        self._row_of[new] = int(row)
+        self._overwrite(row, new)
+        return int(row)
+
+    def _kind(self) -> type | None:
+        return _kind_of(self._row_of)
+
+    def _give_row(self, label: Label) -> None:
+        if self._empty_rows:
+            row = self._empty_rows.pop()
+            self._overwrite(row, label)
+        else:
+            row = self._n_rows
+            if row == len(self._names):
+                self._names = np.concatenate([self._names, np.empty_like(self._names)])
+            self._names[row] = label
+            self._n_rows += 1
+        self._row_of[label] = row
+
+    def _overwrite(self, row: int, label: Label | None) -> None:
+        self._names = self._names.copy()  # a snapshot taken earlier keeps the old name
+        self._names[row] = label
