@@ -191,20 +191,23 @@ class XLDA(ClassifierMixin, BaseEstimator):
         if self.rule == "slda":
             raise ValueError("rule='slda' depends on the order, so it cannot be merged. Use rule='exact'.")
         theirs = other._labels.live_rows
+        labels = other._labels.names[theirs].tolist()
+        self._labels.check_kind(labels)
+        self._moments.grow(self._labels.n_rows_with(labels))
         rows = np.zeros(other._moments.n_classes, np.intp)
-        rows[theirs] = self._labels.add(other._labels.names[theirs].tolist())
+        rows[theirs] = self._labels.add(labels)
         self._moments.merge(other._moments, rows)
-        self._moments.grow(self._labels.n_rows)
         return self._changed(rows[theirs], other._moments.total)
 
     # -- predicting
 
     def predict(self, X: ArrayLike) -> Array:
-        """Label of the best class for each sample, shape (n_samples,)."""
-        return self.predict_topk(X, k=1)[0][:, 0]
+        """Label of the best class for each sample, shape (n_samples,). Works in blocks, as `predict_topk`."""
+        head = self._current_head()
+        return head.labels(head.top(checked_embeddings(self, X, self.power), 1)[0][:, 0])
 
     def predict_topk(self, X: ArrayLike, k: int = 5) -> tuple[Array, Array]:
-        """Labels and scores of the `k` best classes, each (n_samples, k), best first.
+        """Labels and logits of the `k` best classes, each (n_samples, k), best first.
 
         Fewer columns where fewer classes have samples. Works in blocks, so memory does not grow with
         n_samples times the number of classes.
@@ -212,21 +215,24 @@ class XLDA(ClassifierMixin, BaseEstimator):
         if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
             raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
         head = self._current_head()
-        rows, scores = head.top(checked_embeddings(self, X, self.power), min(int(k), head.n_seen))
-        return head.labels(rows), scores
+        embeddings = checked_embeddings(self, X, self.power)
+        rows, scores = head.top(embeddings, min(int(k), head.n_seen))
+        return head.labels(rows), scores + head.common_term(embeddings)[:, None]
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Score of each class, shape (n_samples, n_classes): log posterior up to a term common to all.
+        """Logit of each class, shape (n_samples, n_classes): its log posterior up to a term common to all.
 
-        As scikit-learn has it, with two classes the score of the second less that of the first, (n_samples,).
-        A class without samples scores -inf.
+        As scikit-learn has it, with two classes the logit of the second less that of the first, (n_samples,).
+        A class without samples has -inf.
         """
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+        head, embeddings, scores = self._scored(X)
+        if scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores + head.common_term(embeddings)[:, None]
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Logarithm of the posterior probability of each class, shape (n_samples, n_classes)."""
-        logs: Array = log_softmax(self._scores(X), axis=1)
+        logs: Array = log_softmax(self._scored(X)[2], axis=1)
         return logs
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -375,9 +381,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
         self._labels.check_kind(ahead, labels)
         if weights is not None and self.rule == "slda":
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
-        # From here on nothing can fail.
+        self._moments.grow(self._labels.n_rows_with(ahead, labels))  # memory first: nothing can fail after it
         rows_ahead, rows = self._labels.add(ahead), self._labels.add(labels)
-        self._moments.grow(self._labels.n_rows)
         self._moments.update(embeddings, rows, weights)
         if self.covariance == "fixed" and len(rows) and not self._moments.frozen:
             self._moments.freeze()
@@ -429,12 +434,13 @@ class XLDA(ClassifierMixin, BaseEstimator):
         if self._weight_since_renewal:
             self._head = None
 
-    def _scores(self, X: ArrayLike) -> Array:
-        """Score of each known class, shape (n_samples, n_classes)."""
+    def _scored(self, X: ArrayLike) -> tuple[Head, Array, Array]:
+        """Head, checked embeddings, and the score of each known class, shape (n_samples, n_classes)."""
         head = self._current_head()
-        scores = head.scores(checked_embeddings(self, X, self.power))
+        embeddings = checked_embeddings(self, X, self.power)
+        scores = head.scores(embeddings)
         live = self._labels.live_rows
-        return scores if len(live) == head.n_rows else scores[:, live]
+        return head, embeddings, scores if len(live) == head.n_rows else scores[:, live]
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str]) -> Self:

@@ -1,8 +1,8 @@
 """An immutable snapshot of a classifier: it scores, and never changes.
 
-The score of a class is x . w + b with w = P m and b = -1/2 m . w + log prior. P is the inverse of the shrunk
-covariance, m the class mean; x and m are both taken relative to the same centre, which changes nothing but a
-term common to all classes, and keeps the numbers small.
+The logit of a class is x . w + b with w = P m and b = -1/2 m . w + log prior, where m is the class mean and P
+the inverse of the shrunk covariance. Scores are logits with x and m relative to the centre of the means: the
+numbers stay small, and all that is missing is a term common to all classes, which `common_term` gives.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Head:
         return self.names[rows].astype(self.label_dtype)
 
     def scores(self, embeddings: Array) -> Array:
-        """Score of every row for every embedding, shape (n, n_rows)."""
+        """Logit of every row for every embedding less the common term, shape (n, n_rows)."""
         centred = embeddings.astype(self.weights.dtype, copy=False) - self.centre
         scores = np.empty((len(centred), self.n_rows), self.weights.dtype)
         settled = scores[:, : len(self.weights)]
@@ -76,10 +76,23 @@ class Head:
             rows[block], scores[block] = _best(self.scores(embeddings[block]), k)
         return rows, scores
 
+    def common_term(self, embeddings: Array) -> Array:
+        """What the logits of all rows have in common, shape (n,), float64."""
+        weight, bias = self._common()
+        term: Array = embeddings.astype(np.float64, copy=False) @ weight + bias
+        return term
+
     def linear(self) -> tuple[Array, Array]:
-        """Weights (n_rows, n_features) and bias (n_rows,) of an equal fully connected layer."""
+        """Weights (n_rows, n_features) and bias (n_rows,) whose logits are these, for plain embeddings."""
         settled = self._settled()
-        return settled.weights, settled.bias - settled.weights @ self.centre
+        weight, bias = self._common()
+        biases = settled.bias - settled.weights @ self.centre + bias
+        return settled.weights + weight.astype(biases.dtype), biases
+
+    def _common(self) -> tuple[Array, float]:
+        centre = self.centre.astype(np.float64)
+        weight: Array = self.precision.astype(np.float64) @ centre
+        return weight, float(-0.5 * centre @ weight)
 
     def updated(self, moments: Moments, labels: Labels, rows: Rows) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""

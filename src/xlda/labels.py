@@ -149,6 +149,11 @@ class Labels:
                 self._give_row(label)
             return self.rows(labels)
 
+    def n_rows_with(self, *lists: Sequence[Label]) -> int:
+        """Rows there will be once all these labels are added."""
+        newcomers = set().union(*lists).difference(self._row_of)
+        return self._n_rows + max(len(newcomers) - len(self._empty_rows), 0)
+
     def remove(self, label: Label) -> int:
         """Take `label` out and return the row it had."""
         (row,) = self.rows([label])

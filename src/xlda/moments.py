@@ -108,7 +108,9 @@ class Moments:
     def dof(self) -> float:
         """Degrees of freedom of the scatter: the total weight less one for each class.
 
-        Weights count as repetitions. Where they add up to less than one a class, their sum, at most 1.
+        Weights count as repetitions, so whole ones give at least 1 wherever there is any scatter. Small
+        fractions could give next to nothing, and a covariance out of all proportion: they give 1, or their
+        sum if that is less.
         """
         if self._frozen_dof is not None:
             return self._frozen_dof
@@ -246,6 +248,8 @@ class Moments:
         weight = float(weights.sum())
         before = float(self._counts[row])
         after = _snapped(before, before + sign * weight)
+        if not before:
+            self._offsets[row] = residuals[0]  # any start will do; a near one keeps the residuals small
         residuals -= self._offsets[row]
         shift = weights.astype(self.dtype) @ residuals
         self._counts[row] = after

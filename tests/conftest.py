@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None, max_examples=100, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+DATA = Path(os.environ.get("XLDA_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def grocery():
+    """Embeddings of real shop photos: train_X, train_y, val_X, val_y."""
+    path = DATA / "grocery_lite0.npz"
+    if not path.exists():
+        pytest.skip(f"needs {path.name}; set XLDA_DATA to the folder that has it")
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def blobs(rng, n_samples=300, n_classes=6, n_features=8, dtype=np.float64):
+    """Overlapping classes with correlated features, so that predictions are not all easy."""
+    mixing = rng.normal(size=(n_features, n_features))
+    centres = rng.normal(size=(n_classes, n_features))
+    labels = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n_samples - n_classes)])
+    embeddings = centres[labels] + rng.normal(size=(n_samples, n_features)) @ mixing / 2
+    return embeddings.astype(dtype), labels
+
+
+@pytest.fixture
+def data(rng):
+    return blobs(rng)

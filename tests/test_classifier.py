@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import oracle
+from conftest import blobs
+from xlda import XLDA
+
+NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
+
+
+@pytest.fixture
+def named(data):
+    X, y = data
+    return X, NAMES[y]
+
+
+@pytest.fixture
+def clf(named):
+    return XLDA().fit(*named)
+
+
+def state(clf):
+    """All that a caller can see of what was learned."""
+    return (
+        clf.classes_.tolist(),
+        clf.class_count_.tolist(),
+        clf.means_.tolist(),
+        clf.covariance_.tolist(),
+        clf.n_samples_seen_,
+        clf.decision_function(np.eye(clf.n_features_in_)).tolist(),
+    )
+
+
+# -- bad input
+
+
+GOOD = np.ones((2, 8))
+BAD_CALLS = {
+    "nan": (lambda c: c.partial_fit([[np.nan] * 8], ["fig"]), "contains NaN"),
+    "infinity": (lambda c: c.partial_fit([[np.inf] * 8], ["fig"]), "contains infinity"),
+    "nan in a plain array": (lambda c: c.partial_fit(np.full((1, 8), np.nan), ["fig"]), "contains NaN"),
+    "features": (
+        lambda c: c.partial_fit(np.ones((2, 7)), ["fig"] * 2),
+        "X has 7 features, but XLDA is expecting 8",
+    ),
+    "dimensions": (lambda c: c.partial_fit(np.ones(8), ["fig"]), "Expected 2D array, got 1D array"),
+    "three dimensions": (lambda c: c.partial_fit(np.ones((1, 1, 8)), ["fig"]), "dim 3"),
+    "lengths": (
+        lambda c: c.partial_fit(GOOD, ["fig"] * 3),
+        "inconsistent numbers of samples: X has 2, y has 3",
+    ),
+    "label type": (lambda c: c.partial_fit(GOOD, [1, 2]), "Got int labels beside str ones"),
+    "mixed labels": (lambda c: c.partial_fit(GOOD, ["new", 2]), "mixes int and str"),
+    "float labels": (lambda c: c.partial_fit(GOOD, [0.5, 2.5]), "holds float"),
+    "classes of another type": (lambda c: c.partial_fit(GOOD, ["new", "fig"], classes=[1]), "Got int labels"),
+    "no labels": (lambda c: c.partial_fit(GOOD, None), "target y is None"),
+    "text": (lambda c: c.partial_fit([["a"] * 8], ["fig"]), "could not convert"),
+    "negative weight": (lambda c: c.partial_fit(GOOD, ["new", "fig"], sample_weight=[1, -1]), "negative"),
+    "nan weight": (lambda c: c.partial_fit(GOOD, ["new", "fig"], sample_weight=[1, np.nan]), "NaN"),
+    "weights": (lambda c: c.partial_fit(GOOD, ["new", "fig"], sample_weight=[1]), r"expected \(2,\)"),
+    "2d weights": (lambda c: c.partial_fit(GOOD, ["new", "fig"], sample_weight=GOOD), "must be 1D"),
+    "fit with nan": (lambda c: c.fit([[np.nan] * 8], ["fig"]), "contains NaN"),
+    "fit with nothing": (lambda c: c.fit(np.ones((0, 8)), []), "0 sample"),
+    "fit with no weight": (
+        lambda c: c.fit(GOOD, ["a", "b"], sample_weight=[0, 0]),
+        "every sample_weight is zero",
+    ),
+    "forget too much": (
+        lambda c: c.forget(np.ones((99, 8)), ["fig"] * 99),
+        "Cannot forget 99 of class 'fig'",
+    ),
+    "forget unknown": (lambda c: c.forget(GOOD, ["fig", "quince"]), "Unknown class 'quince'"),
+    "remove unknown": (lambda c: c.remove_class("quince"), "Unknown class 'quince'"),
+    "rename unknown": (lambda c: c.rename_class("quince", "x"), "Unknown class 'quince'"),
+    "rename to a known": (lambda c: c.rename_class("fig", "pear"), "Class 'pear' exists already"),
+    "rename to an int": (lambda c: c.rename_class("fig", 3), "Got int labels"),
+    "merge unknown": (lambda c: c.merge_classes("fig", "quince"), "Unknown class 'quince'"),
+    "merge with itself": (lambda c: c.merge_classes("fig", "fig"), "needs two classes"),
+    "merge other width": (
+        lambda c: c.merge(XLDA().fit(np.eye(3), ["a", "b", "c"])),
+        "3 features; this one has 8",
+    ),
+    "merge other labels": (lambda c: c.merge(XLDA().fit(np.eye(8), range(8))), "Got int labels"),
+    "merge other power": (lambda c: c.merge(XLDA(power=0.5).fit(np.eye(8), list("abcdefgh"))), "same rule"),
+    "predict width": (lambda c: c.predict(np.ones((2, 7))), "X has 7 features"),
+    "predict nan": (lambda c: c.predict(np.full((2, 8), np.nan)), "contains NaN"),
+    "k": (lambda c: c.predict_topk(GOOD, 0), "at least 1"),
+    "k of another type": (lambda c: c.predict_topk(GOOD, 2.5), "whole number"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_CALLS)
+def test_bad_input_is_named_and_changes_nothing(bad, clf):
+    call, message = BAD_CALLS[bad]
+    before, params = state(clf), clf.get_params()
+    with pytest.raises(ValueError, match=message):
+        call(clf)
+    assert state(clf) == before
+    assert clf.get_params() == params
+
+
+def test_only_another_classifier_can_be_merged(clf):
+    with pytest.raises(TypeError, match="needs another XLDA; got dict"):
+        clf.merge({})
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"shrinkage": 2},
+        {"shrinkage_target": "x"},
+        {"covariance": "x"},
+        {"rule": "x"},
+        {"priors": [0.5, 0.5]},
+        {"power": 0},
+        {"power": "x"},
+        {"renew": -1},
+    ],
+)
+def test_bad_parameters_are_named_before_anything_is_learned(params, data):
+    clf = XLDA(**params)
+    (name,) = params
+    for learn in (clf.fit, clf.partial_fit):
+        with pytest.raises(ValueError, match=name):
+            learn(*data)
+    assert not hasattr(clf, "classes_")
+    assert not hasattr(clf, "n_features_in_")
+
+
+@pytest.mark.parametrize("change", [{"power": 0.5}, {"rule": "slda"}, {"covariance": "fixed"}])
+def test_parameters_of_learning_cannot_change_half_way(change, clf, named):
+    clf.set_params(**change)
+    for call in (lambda: clf.partial_fit(*named), lambda: clf.predict(GOOD), lambda: clf.means_):
+        with pytest.raises(ValueError, match=re.escape("changed after learning began")):
+            call()
+    clf.fit(*named).predict(GOOD)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "predict_topk"])
+def test_predicting_before_any_class_is_refused(method, clf, named):
+    with pytest.raises(NotFittedError, match="learned no class yet"):
+        getattr(XLDA(), method)(GOOD)
+    only_known = XLDA().partial_fit(GOOD[:0], [], classes=["a"])
+    with pytest.raises(NotFittedError, match="No class of this XLDA has samples"):
+        getattr(only_known, method)(GOOD)
+    clf.forget(*named)
+    with pytest.raises(NotFittedError, match="No class of this XLDA has samples"):
+        getattr(clf, method)(GOOD)
+
+
+def test_an_empty_batch_changes_nothing(clf):
+    before = state(clf)
+    clf.partial_fit(np.ones((0, 8)), []).forget(np.ones((0, 8)), [])
+    clf.partial_fit(GOOD, ["new", "fig"], sample_weight=[0, 0])
+    assert state(clf) == before
+    assert clf.predict(np.ones((0, 8))).shape == (0,)
+    assert not hasattr(XLDA().partial_fit(np.ones((0, 8)), []), "classes_")
+
+
+# -- classes
+
+
+def test_classes_come_at_any_time_in_the_order_they_came(named):
+    X, y = named
+    clf = XLDA()
+    for name in NAMES:
+        clf.partial_fit(X[y == name], y[y == name])
+    assert clf.classes_.tolist() == NAMES.tolist()
+    assert clf.class_count_.tolist() == [(y == name).sum() for name in NAMES]
+    best = clf.classes_[clf.decision_function(X).argmax(axis=1)]
+    np.testing.assert_array_equal(best, clf.predict(X))
+    np.testing.assert_array_equal(clf.predict(X), XLDA().fit(X, y).predict(X))
+
+
+def test_classes_named_ahead_have_a_column_and_no_chance(data):
+    X, y = data
+    clf = XLDA().partial_fit(X, y, classes=np.arange(8))
+    assert clf.classes_.tolist() == list(range(8))
+    assert np.isnan(clf.means_[6:]).all()
+    assert (clf.decision_function(X)[:, 6:] == -np.inf).all()
+    assert (clf.predict_proba(X)[:, 6:] == 0).all()
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
+    assert clf.predict_topk(X, 99)[0].shape == (len(X), 6)
+    clf.partial_fit(X[:1] + 50, [7])
+    assert clf.predict(X[:1] + 50) == [7]
+
+
+def test_two_classes_have_one_score_as_in_scikit_learn(data):
+    X, y = data
+    clf = XLDA().fit(X, y % 2)
+    scores = clf.decision_function(X)
+    assert scores.shape == (len(X),)
+    np.testing.assert_array_equal(scores > 0, clf.predict(X) == 1)
+    np.testing.assert_allclose(1 / (1 + np.exp(-scores)), clf.predict_proba(X)[:, 1])
+
+
+def test_one_class_is_enough(data):
+    X, _ = data
+    clf = XLDA().fit(X, ["only"] * len(X))
+    assert set(clf.predict(X)) == {"only"}
+    np.testing.assert_array_equal(clf.predict_proba(X), np.ones((len(X), 1)))
+
+
+def test_topk_is_best_first_and_agrees_with_the_scores(clf, named):
+    X, _ = named
+    labels, scores = clf.predict_topk(X, k=4)
+    every = clf.decision_function(X)
+    np.testing.assert_array_equal(labels, clf.classes_[np.argsort(-every, axis=1)[:, :4]])
+    np.testing.assert_allclose(scores, -np.sort(-every, axis=1)[:, :4])
+    np.testing.assert_array_equal(clf.predict_topk(X, k=60)[0].shape, (len(X), 6))
+
+
+def test_a_removed_class_is_gone_and_can_come_back(clf, named):
+    X, y = named
+    covariance = clf.covariance_
+    clf.predict(X)
+    clf.remove_class("kiwi")
+    assert "kiwi" not in clf.classes_
+    assert "kiwi" not in clf.predict(X)
+    assert clf.decision_function(X).shape == (len(X), 5)
+    np.testing.assert_array_equal(clf.covariance_, covariance)
+    clf.partial_fit(X[y == "kiwi"], y[y == "kiwi"])
+    np.testing.assert_allclose(clf.means_[clf.classes_ == "kiwi"][0], X[y == "kiwi"].mean(axis=0))
+    assert "kiwi" in clf.predict(X)
+
+
+def test_rows_of_removed_classes_are_used_again(clf, named):
+    X, _ = named
+    for i in range(50):
+        clf.partial_fit(X[:1], [f"seasonal {i}"]).remove_class(f"seasonal {i}")
+    assert clf._moments.n_classes == 7
+    assert clf.classes_.tolist() == sorted(NAMES)
+
+
+def test_a_renamed_class_keeps_all_but_its_name(clf, named):
+    X, _ = named
+    before = clf.predict(X)
+    clf.rename_class("fig", "Fig, dried")
+    assert clf.classes_.tolist() == [{"fig": "Fig, dried"}.get(name, name) for name in sorted(NAMES)]
+    np.testing.assert_array_equal(clf.predict(X), np.where(before == "fig", "Fig, dried", before))
+    clf.partial_fit(X[:1], ["Fig, dried"])
+    assert len(clf.classes_) == 6
+
+
+def test_merged_classes_win_as_one(clf, named):
+    X, y = named
+    clf.merge_classes("fig", "plum")
+    relabelled = np.where(y == "plum", "fig", y)
+    np.testing.assert_array_equal(clf.predict(X), XLDA().fit(X, relabelled).predict(X))
+    assert "plum" not in clf.classes_
+
+
+def test_numpy_labels_are_labels(clf):
+    clf.rename_class(np.str_("fig"), np.str_("figs")).remove_class(np.str_("figs"))
+    assert "figs" not in clf.classes_
+    ints = XLDA().fit(np.eye(3), np.arange(3, dtype=np.int32))
+    ints.remove_class(np.int64(2))
+    assert ints.classes_.tolist() == [0, 1]
+    assert ints.predict(np.eye(3)[:1]).dtype == np.int64
+
+
+# -- parameters
+
+
+@pytest.mark.parametrize("covariance", ["plastic", "fixed"])
+def test_fixed_covariance_is_that_of_the_first_call(covariance, named):
+    X, y = named
+    for first in ("fit", "partial_fit"):
+        clf = XLDA(covariance=covariance)
+        getattr(clf, first)(X[:200], y[:200])
+        base = clf.covariance_
+        clf.partial_fit(X[200:], y[200:])
+        assert np.array_equal(clf.covariance_, base) == (covariance == "fixed")
+        plastic = XLDA().fit(X, y)
+        np.testing.assert_allclose(clf.means_, plastic.means_)
+        weights, bias = clf.to_linear()
+        np.testing.assert_allclose(clf.decision_function(X), X @ weights.T + bias, atol=1e-9)
+
+
+def test_empirical_priors_add_the_log_of_the_counts(data):
+    X, y = data
+    y = np.where(y < 3, 0, y)
+    equal, empirical = XLDA().fit(X, y), XLDA(priors="empirical").fit(X, y)
+    difference = empirical.predict_log_proba(X) - equal.predict_log_proba(X)
+    expected = np.log(np.unique(y, return_counts=True)[1])
+    np.testing.assert_allclose(
+        difference - difference[:, :1], np.tile(expected - expected[0], (len(X), 1)), atol=1e-9
+    )
+
+
+def test_empirical_priors_stay_right_between_renewals(rng):
+    X, y = blobs(rng, n_samples=1000, n_classes=40)
+    clf = XLDA(priors="empirical", covariance="fixed").fit(X, y)
+    clf.predict(X)
+    clf.partial_fit(X[:60], np.repeat([0, 1, 70], 20)).predict(X)
+    assert clf._head.n_late or clf._head.prior_total == 1000
+    fresh = copy.deepcopy(clf)
+    fresh._head = None
+    np.testing.assert_allclose(clf.predict_log_proba(X), fresh.predict_log_proba(X), atol=1e-9)
+
+
+def test_the_slda_rule_is_the_published_one(named):
+    X, y = named
+    clf = XLDA(rule="slda", shrinkage=1e-4, shrinkage_target="identity")
+    for start in range(0, len(X), 70):
+        clf.partial_fit(X[start : start + 70], y[start : start + 70])
+    means, sigma = oracle.published_rule(X, y.tolist())
+    np.testing.assert_allclose(clf.covariance_, sigma, atol=1e-6)
+    expected = oracle.scores(X, [means[name] for name in clf.classes_], sigma, 1e-4, "identity")
+    np.testing.assert_array_equal(clf.predict(X), clf.classes_[expected.argmax(axis=1)])
+    with pytest.raises(ValueError, match="no sample weights"):
+        clf.partial_fit(X, y, sample_weight=np.ones(len(X)))
+    with pytest.raises(ValueError, match="cannot be undone"):
+        clf.forget(X, y)
+    with pytest.raises(ValueError, match="cannot be merged"):
+        clf.merge(clf)
+
+
+def test_renew_says_when_the_covariance_in_use_changes(data):
+    X, y = data
+    always, seldom = (XLDA(renew=renew).fit(X[:200], y[:200]) for renew in (0, 0.1))
+    kept = seldom._current_head().precision
+    for clf in (always, seldom):
+        clf.partial_fit(X[200:220], y[200:220])
+    assert seldom._current_head().precision is kept
+    fresh = XLDA().fit(X[:220], y[:220])
+    np.testing.assert_allclose(always.decision_function(X), fresh.decision_function(X), atol=1e-9)
+    assert not np.allclose(seldom.decision_function(X), fresh.decision_function(X), atol=1e-6)
+    seldom.partial_fit(X[220:230], y[220:230])
+    assert seldom._current_head().precision is not kept
+
+
+def test_parameters_of_scoring_take_effect_at_once(data):
+    X, y = data
+    clf = XLDA().fit(X, y).set_params(shrinkage=0.9, priors="empirical")
+    expected = XLDA(shrinkage=0.9, priors="empirical").fit(X, y)
+    np.testing.assert_array_equal(clf.decision_function(X), expected.decision_function(X))
+    assert clf.shrinkage_ == 0.9
+    clf.set_params(shrinkage="oas")
+    assert 0 < clf.shrinkage_ < 0.9
+
+
+# -- the equal linear layer, copies
+
+
+def test_to_linear_is_the_decision_function(clf, named):
+    X, _ = named
+    clf.partial_fit(X[:2] + 1, ["new", "fig"])
+    clf.remove_class("plum")
+    weights, bias = clf.to_linear()
+    assert weights.shape == (6, 8)
+    np.testing.assert_allclose(X @ weights.T + bias, clf.decision_function(X), atol=1e-9)
+
+
+def test_to_linear_uses_all_that_was_learned(data):
+    X, y = data
+    clf = XLDA(renew=10.0).fit(X[:100], y[:100])
+    clf.partial_fit(X[100:], y[100:])
+    for mine, theirs in zip(clf.to_linear(), XLDA().fit(X, y).to_linear(), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda clf: pickle.loads(pickle.dumps(clf))])
+def test_a_copy_goes_its_own_way(copied, clf, named):
+    before = state(clf)
+    other = copied(clf)
+    assert state(other) == before
+    other.partial_fit(*named).remove_class("fig")
+    assert state(clf) == before
+
+
+def test_merging_into_a_new_classifier_keeps_its_parameters(clf, named):
+    X, _ = named
+    new = XLDA(shrinkage=0.8).merge(clf)
+    np.testing.assert_array_equal(
+        new.decision_function(X), XLDA(shrinkage=0.8).fit(*named).decision_function(X)
+    )
+    before = state(clf)
+    new.partial_fit(X[:1], ["x"])
+    assert state(clf.merge(XLDA())) == before
+
+
+def test_one_thousand_classes_of_one_sample_each(rng):
+    X = rng.normal(size=(1000, 16)).astype(np.float32)
+    clf = XLDA()
+    for start in range(0, 1000, 100):
+        clf.partial_fit(X[start : start + 100], np.arange(start, start + 100))
+        assert (clf.predict(X[: start + 100]) == np.arange(start + 100)).all()
+    assert not clf.covariance_.any()

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import oracle
+from conftest import blobs
+from xlda import XLDA
+from xlda import head as module
+from xlda.head import LateRows, _best
+
+
+@pytest.fixture
+def many(rng):
+    """100 classes, so that changed rows are kept beside the others for a while."""
+    X, y = blobs(rng, n_samples=2000, n_classes=100)
+    return X, y, XLDA(renew=100.0).fit(X, y)
+
+
+def published_scores(clf, X, covariance):
+    return oracle.scores(X, clf.means_, covariance, clf.shrinkage)
+
+
+def test_scores_are_the_published_logits(many):
+    X, _, clf = many
+    expected = published_scores(clf, X, clf.covariance_)
+    np.testing.assert_allclose(clf.decision_function(X), expected, atol=1e-9)
+    weights, bias = clf.to_linear()
+    np.testing.assert_allclose(X @ weights.T + bias, expected, atol=1e-9)
+
+
+def test_changed_rows_use_their_current_means_and_the_kept_covariance(many, rng):
+    X, y, clf = many
+    kept = clf.covariance_
+    shared = clf._head.weights
+    for i in range(5):
+        clf.partial_fit(X[i : i + 1] + 1, y[i : i + 1])
+        clf.partial_fit(X[i : i + 1] - 2, y[:1])  # the same class again and again
+    clf.partial_fit(X[:1] + 9, [100])
+    scores = clf.decision_function(X)
+    assert clf._head.weights is shared
+    assert clf._head.n_late > 0
+    np.testing.assert_allclose(scores, published_scores(clf, X, kept), atol=1e-9)
+
+
+def test_many_changed_rows_are_brought_together(many, rng):
+    X, y, clf = many
+    kept = clf.covariance_
+    for i in range(60):
+        clf.partial_fit(X[i : i + 1] + 1, [y[i] + 3 * (i % 40)])
+        clf.predict(X[:1])
+    assert clf._head.n_late <= 101 // 8
+    expected = published_scores(clf, X, kept)
+    np.testing.assert_allclose(clf.decision_function(X), expected, atol=1e-9)
+
+
+def test_a_head_never_changes_while_learning_goes_on(many):
+    X, y, clf = many
+    clf.partial_fit(X[:1], y[:1])
+    heads = []
+    for i in range(40):
+        head = clf._current_head()
+        heads.append((head, head.scores(X[:20]), head.labels(head.top(X[:20], 3)[0])))
+        clf.partial_fit(X[i : i + 1] + i, [y[i] if i % 3 else 200 + i])
+        if i == 20:
+            clf.rename_class(y[0], 999)
+            clf.remove_class(y[1])
+    for head, scores, labels in heads:
+        np.testing.assert_array_equal(head.scores(X[:20]), scores)
+        np.testing.assert_array_equal(head.labels(head.top(X[:20], 3)[0]), labels)
+
+
+def test_two_heads_grown_from_one_do_not_disturb_each_other():
+    first = LateRows.none_of(np.zeros((0, 2)))
+    rows = np.array([3])
+    trunk = first.extended(0, rows, np.ones((1, 2)), np.ones(1))
+    one = trunk.extended(1, rows, np.full((1, 2), 2.0), np.ones(1))
+    other = trunk.extended(1, rows, np.full((1, 2), 5.0), np.ones(1))
+    assert [log.newest(n)[1][0, 0] for log, n in ((trunk, 1), (one, 2), (other, 2))] == [1.0, 2.0, 5.0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 32, 33, 60])
+def test_the_best_are_sorted_and_ties_go_to_the_lower_row(k, rng):
+    scores = rng.integers(0, 9, size=(50, 60)).astype(float)
+    columns, best = _best(scores.copy(), k)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(columns, expected)
+    np.testing.assert_array_equal(best, np.take_along_axis(scores, expected, axis=1))
+
+
+def test_top_works_in_blocks_that_do_not_grow_with_the_samples(many, monkeypatch):
+    X, _, clf = many
+    whole = clf.predict_topk(X, 4)
+    seen = []
+    scores = module.Head.scores
+
+    def spy(self, embeddings):
+        result = scores(self, embeddings)
+        seen.append(result.size)
+        return result
+
+    monkeypatch.setattr(module, "SCORES_AT_ONCE", 1000)
+    monkeypatch.setattr(module.Head, "scores", spy)
+    labels, best = clf.predict_topk(X, 4)
+    assert max(seen) <= 1000
+    np.testing.assert_array_equal(labels, whole[0])
+    np.testing.assert_allclose(best, whole[1])
+
+
+def test_an_offset_costs_float32_scores_nothing(rng):
+    X, y = blobs(rng, dtype=np.float32)
+    X = np.round(X * 8) / 8  # so that the offset itself rounds nothing
+    near, far = XLDA().fit(X, y), XLDA().fit(X + np.float32(1e3), y)
+    np.testing.assert_allclose(
+        near.predict_log_proba(X), far.predict_log_proba(X + np.float32(1e3)), atol=1e-3
+    )
+    logits = far.decision_function(X + np.float32(1e3))
+    np.testing.assert_array_equal(far.classes_[logits.argmax(axis=1)], far.predict(X + np.float32(1e3)))

@@ -1,0 +1,43 @@
+"""What `import xlda` brings along. How long it takes is the business of a benchmark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import xlda
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+
+
+def modules_after(statement):
+    program = f"import sys; {statement}; print(*sorted(name.split('.')[0] for name in sys.modules))"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(result.stdout.split())
+
+
+def test_importing_is_light():
+    assert not modules_after("import xlda") & {"sklearn", "scipy", "numpy", "torch", "pandas"}
+
+
+def test_the_estimator_needs_no_more_than_the_core():
+    heavy = {"torch", "onnxruntime", "faiss", "pyarrow", "matplotlib", "PIL"}
+    assert not modules_after("from xlda import XLDA, load") & heavy
+
+
+def test_the_core_depends_on_four_packages():
+    names = {dependency.split(">")[0] for dependency in PROJECT["dependencies"]}
+    assert names == {"numpy", "scipy", "scikit-learn", "safetensors"}
+
+
+def test_public_names_are_there():
+    assert dir(xlda) == sorted(xlda.__all__)
+    assert all(hasattr(xlda, name) for name in xlda.__all__)
+    assert not hasattr(xlda, "nothing")
+
+
+def test_there_is_one_version():
+    assert xlda.__version__ == PROJECT["version"] == version("xlda")

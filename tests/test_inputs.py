@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from xlda import XLDA
+from xlda.inputs import signed_power
+
+
+@pytest.mark.parametrize("power", [0.5, 0.3, 1.0, 2.0])
+def test_signed_power_keeps_the_sign_and_the_input(power):
+    X = np.array([[-4.0, 0.0, 9.0]])
+    np.testing.assert_allclose(signed_power(X, power), [[-(4.0**power), 0.0, 9.0**power]])
+    np.testing.assert_array_equal(X, [[-4.0, 0.0, 9.0]])
+
+
+@pytest.mark.parametrize("power", [0.5, 0.7])
+def test_power_is_the_same_as_raising_the_embeddings_first(power, data):
+    X, y = data
+    raised = np.sign(X) * np.abs(X) ** power
+    one = XLDA(power=power).fit(X, y)
+    np.testing.assert_allclose(one.decision_function(X), XLDA().fit(raised, y).decision_function(raised))
+
+
+def test_a_data_frame_keeps_its_names(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    clf = XLDA().fit(frame, y)
+    assert clf.feature_names_in_.tolist() == list("abcdefgh")
+    clf.partial_fit(frame, y)
+    np.testing.assert_array_equal(clf.predict(frame), XLDA().fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="feature names should match"):
+        clf.predict(frame[list("bacdefgh")])
+    clf.fit(X, y)
+    assert not hasattr(clf, "feature_names_in_")
+
+
+def test_values_whose_squares_would_overflow_are_refused():
+    clf = XLDA().fit(np.eye(3, dtype=np.float32), [0, 1, 2])
+    with pytest.raises(ValueError, match=r"values up to 1e\+20, too large"):
+        clf.partial_fit(np.full((1, 3), 1e20, np.float32), [1])
+    with pytest.raises(ValueError, match="infinity"):
+        XLDA(power=3.0).fit(np.full((2, 3), 1e20, np.float32), [0, 1])
+
+
+def test_float16_learns_in_float32(rng):
+    X = rng.normal(size=(50, 4)).astype(np.float16)
+    clf = XLDA().fit(X, np.arange(50) % 3)
+    assert clf.means_.dtype == np.float32
+    np.testing.assert_array_equal(clf.predict(X), clf.predict(X.astype(np.float64)))

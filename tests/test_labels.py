@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from xlda.labels import Labels, label_list
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["b", "a"], ["b", "a"]),
+        (("b", np.str_("a")), ["b", "a"]),
+        (np.array(["b", "a"]), ["b", "a"]),
+        (np.array(["b", "a"], dtype=object), ["b", "a"]),
+        (pd.Series(["b", "a"]), ["b", "a"]),
+        (pd.Series(["b", "a"], dtype="category"), ["b", "a"]),
+        ([2, np.int64(1)], [2, 1]),
+        (np.array([2, 1], dtype=np.uint8), [2, 1]),
+        (np.array([2, 1], dtype=object), [2, 1]),
+        (np.array([2.0, 1.0]), [2, 1]),
+        (np.array([True, False]), [1, 0]),
+        ([], []),
+    ],
+)
+def test_str_and_int_of_every_kind_become_plain_ones(values, expected):
+    labels = label_list(values)
+    assert labels == expected
+    assert {type(label) for label in labels} <= {type(label) for label in expected}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", 1], "mixes int and str"),
+        (np.array(["a", 1], dtype=object), "mixes int and str"),
+        ([1, None], "NoneType and int"),
+        ([0.5, 1.0], "holds float"),
+        ([np.nan, 1.0], "holds float"),
+        ([b"a"], "holds bytes"),
+        ([2**70], "64 bits"),
+        (np.array([2**63], dtype=np.uint64), "64 bits"),
+        (None, "requires y to be passed"),
+        ([["a", "b"], ["c", "d"]], "1d array"),
+    ],
+)
+def test_anything_else_is_refused_by_name(values, message):
+    with pytest.raises(ValueError, match=message):
+        label_list(values)
+
+
+def test_a_row_once_given_never_moves():
+    labels = Labels()
+    first = labels.add(["m", "z"])
+    labels.add(["a", "b"])
+    labels.remove("a")
+    labels.rename("b", "y")
+    labels.add([f"new {i}" for i in range(100)])
+    assert labels.rows(["m", "z"]).tolist() == first.tolist() == [0, 1]
+    assert labels.rows(["y"]).tolist() == [3]
+
+
+def test_newcomers_of_one_call_are_sorted_and_calls_are_not():
+    labels = Labels()
+    labels.add([3, 1, 3])
+    labels.add([2, 1])
+    assert labels.to_array().tolist() == [1, 3, 2]
+
+
+def test_the_row_of_a_removed_label_is_used_again():
+    labels = Labels(["a", "b", "c"])
+    assert labels.remove("b") == 1
+    assert "b" not in labels
+    assert labels.live_rows.tolist() == [0, 2]
+    assert labels.n_rows_with(["x", "x"], ["a"]) == 3
+    assert labels.n_rows_with(["x", "y"]) == 4
+    assert labels.add(["x", "y"]).tolist() == [1, 3]
+    assert labels.n_rows == 4
+
+
+def test_a_snapshot_of_the_names_outlives_changes():
+    labels = Labels(["a", "b"])
+    snapshot = labels.names
+    labels.rename("a", "z")
+    labels.remove("b")
+    labels.add(["c", "d"])
+    assert snapshot.tolist() == ["a", "b"]
+    assert labels.names.tolist() == ["z", "c", "d"]
+
+
+def test_str_beside_int_is_refused_and_changes_nothing():
+    labels = Labels(["a"])
+    for call in (labels.add, labels.rows, labels.check_kind):
+        with pytest.raises(ValueError, match="Got int labels beside str ones"):
+            call([1])
+    with pytest.raises(ValueError, match="Got str labels beside int ones"):
+        Labels().check_kind([1], ["a"])
+    assert labels.names.tolist() == ["a"]
+
+
+def test_unknown_and_taken_labels_are_named():
+    labels = Labels(["a", "b"])
+    with pytest.raises(ValueError, match="Unknown class 'q'"):
+        labels.rows(["a", "q"])
+    with pytest.raises(ValueError, match="Class 'b' exists already"):
+        labels.rename("a", "b")
+    assert labels.names.tolist() == ["a", "b"]

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import oracle
+from conftest import blobs
+from xlda import moments as module
+from xlda.moments import ForgetError, Moments, PublishedMoments
+
+
+def expected(X, rows):
+    counts, means, covariance = oracle.pooled(X, rows.tolist())
+    return list(counts.values()), list(means.values()), covariance * (len(X) - len(counts))
+
+
+FORMS = {
+    "fortran": np.asfortranarray,
+    "read-only": lambda X: _frozen(X.copy()),
+    "every other row": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "reversed twice": lambda X: X[::-1].copy()[::-1],
+    "columns of a wider array": lambda X: np.pad(X, ((0, 0), (1, 2)))[:, 1:-2],
+    "list": lambda X: X.tolist(),
+}
+
+
+def _frozen(X):
+    X.flags.writeable = False
+    return X
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_every_form_of_input_is_correct_and_never_modified(form, dtype, rng):
+    X, rows = blobs(rng, dtype=dtype)
+    given = FORMS[form](X)
+    learned = Moments(X.shape[1])
+    learned.update(given, rows)
+    np.testing.assert_array_equal(np.asarray(given), X)
+    counts, means, scatter = expected(X, rows)
+    np.testing.assert_array_equal(learned.counts, counts)
+    np.testing.assert_allclose(learned.means, means, atol=1e-5)
+    np.testing.assert_allclose(learned.scatter, scatter, rtol=0, atol=1e-5 * np.abs(scatter).max())
+
+
+def test_precision_follows_the_widest_input(rng):
+    X, rows = blobs(rng)
+    learned = Moments(X.shape[1])
+    learned.update(X[:100].astype(np.float16), rows[:100])
+    assert learned.dtype == np.float32
+    learned.update(X[100:], rows[100:])
+    assert learned.dtype == np.float64
+    learned.update(X[:5].astype(np.float32), rows[:5])
+    assert learned.dtype == np.float64
+    X = np.concatenate([X[:100].astype(np.float16).astype(float), X[100:], X[:5].astype(np.float32)])
+    _, means, scatter = expected(X, np.concatenate([rows, rows[:5]]))
+    np.testing.assert_allclose(learned.means, means, atol=1e-6)
+    np.testing.assert_allclose(learned.scatter, scatter, rtol=0, atol=1e-6 * np.abs(scatter).max())
+
+
+@pytest.mark.parametrize("pending_rows", [1, 3, 130, 8192])
+def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", min(pending_rows, 128))
+    monkeypatch.setattr(module, "MAX_PENDING", pending_rows)
+    X, rows = blobs(rng)
+    learned = Moments(X.shape[1])
+    for start in range(0, len(X), 50):
+        learned.update(X[start : start + 50], rows[start : start + 50])
+    np.testing.assert_allclose(learned.scatter, expected(X, rows)[2], rtol=1e-10, atol=1e-10)
+
+
+def test_memory_for_classes_grows_by_doubling():
+    learned = Moments(2)
+    sizes = []
+    for row in range(1000):
+        learned.update([[row, 1.0]], [row])
+        sizes.append(learned._offsets.nbytes)
+    assert len(set(sizes)) <= 8
+    np.testing.assert_array_equal(learned.means[:, 0], np.arange(1000))
+
+
+def test_forgetting_more_than_was_learned_is_refused_and_changes_nothing():
+    learned = Moments(1)
+    learned.update([[1.0], [2.0], [5.0]], [0, 0, 1])
+    scatter = learned.scatter
+    for X, rows, weights in [
+        ([[1.0], [5.0], [5.0]], [0, 1, 1], None),
+        ([[1.0]], [0], [2.5]),
+        ([[1.0]], [7], None),
+    ]:
+        with pytest.raises(ForgetError, match="Cannot forget"):
+            learned.forget(X, rows, weights)
+    np.testing.assert_array_equal(learned.counts, [2, 1])
+    np.testing.assert_array_equal(learned.means, [[1.5], [5.0]])
+    np.testing.assert_array_equal(learned.scatter, scatter)
+
+
+def test_fractions_that_add_up_empty_a_class():
+    learned = Moments(1)
+    learned.update([[1.0], [1.0], [1.0], [4.0]], [0, 0, 0, 1], [0.1, 0.2, 0.3, 1.0])
+    for weight in (0.3, 0.2, 0.1):
+        learned.forget([[1.0]], [0], [weight])
+    assert learned.counts.tolist() == [0.0, 1.0]
+    assert np.isnan(learned.means[0]).all()
+
+
+def test_a_dropped_class_leaves_its_share_of_the_covariance(rng):
+    X, rows = blobs(rng)
+    learned = Moments(X.shape[1])
+    learned.update(X, rows)
+    before = learned.covariance()
+    learned.drop(2)
+    assert learned.counts[2] == 0
+    np.testing.assert_array_equal(learned.covariance(), before)
+
+
+def test_frozen_covariance_stays_while_means_go_on(rng):
+    X, rows = blobs(rng)
+    learned, free = Moments(X.shape[1]), Moments(X.shape[1])
+    for one in (learned, free):
+        one.update(X[:100], rows[:100])
+    learned.freeze()
+    frozen = learned.covariance()
+    for one in (learned, free):
+        one.update(X[100:], rows[100:])
+        one.forget(X[100:110], rows[100:110])
+        one.merge(one)
+        one.join(0, 1)
+    np.testing.assert_array_equal(learned.covariance(), frozen)
+    np.testing.assert_allclose(learned.means, free.means)
+    assert not np.allclose(free.covariance(), frozen)
+
+
+def test_adding_moments_to_themselves_doubles_them(rng):
+    X, rows = blobs(rng)
+    learned = Moments(X.shape[1])
+    learned.update(X, rows)
+    scatter = learned.scatter
+    learned.merge(learned)
+    np.testing.assert_array_equal(learned.counts, 2 * np.bincount(rows))
+    np.testing.assert_allclose(learned.scatter, 2 * scatter)
+
+
+def test_pickling_keeps_what_waits_to_be_folded_in(rng):
+    X, rows = blobs(rng)
+    learned = Moments(X.shape[1])
+    learned.update(X, rows)
+    pickled = pickle.dumps(learned)
+    assert len(pickled) < 20_000  # and not the empty part of the buffer
+    np.testing.assert_allclose(pickle.loads(pickled).scatter, expected(X, rows)[2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [1, 7, 300])
+def test_the_published_rule_is_the_published_formulas(dtype, batch_size, rng):
+    X, rows = blobs(rng, dtype=dtype)
+    X += 2
+    learned = PublishedMoments(X.shape[1])
+    for start in range(0, len(X), batch_size):
+        learned.update(X[start : start + batch_size], rows[start : start + batch_size])
+    means, sigma = oracle.published_rule(X, rows.tolist())
+    np.testing.assert_allclose(learned.means, [means[row] for row in sorted(means)], rtol=0, atol=1e-6 * 5)
+    np.testing.assert_allclose(learned.covariance(), sigma, rtol=0, atol=1e-6 * np.abs(sigma).max())
+
+
+def test_the_published_rule_refuses_what_it_cannot_do():
+    learned = PublishedMoments(1)
+    learned.update([[1.0], [2.0]], [0, 1])
+    with pytest.raises(ValueError, match="no sample weights"):
+        learned.update([[1.0]], [0], [2.0])
+    with pytest.raises(ValueError, match="cannot be undone"):
+        learned.forget([[1.0]], [0])
+    with pytest.raises(ValueError, match="cannot be merged"):
+        learned.merge(PublishedMoments(1))
+    with pytest.raises(ValueError, match="cannot join"):
+        learned.join(0, 1)
+    assert learned.counts.tolist() == [1, 1]

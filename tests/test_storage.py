@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import json
+import struct
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+import xlda
+from conftest import blobs
+from xlda import XLDA, storage
+
+GOLDEN = Path(__file__).parent / "data" / "format-1.xlda"
+
+
+def assert_same(one, other):
+    assert one.get_params() == other.get_params()
+    assert one.classes_.tolist() == other.classes_.tolist()
+    assert one.classes_.dtype == other.classes_.dtype
+    np.testing.assert_array_equal(one.class_count_, other.class_count_)
+    np.testing.assert_array_equal(one.means_, other.means_)
+    assert one.means_.dtype == other.means_.dtype
+    np.testing.assert_array_equal(one.covariance_, other.covariance_)
+    assert one.n_samples_seen_ == other.n_samples_seen_
+    assert one.n_features_in_ == other.n_features_in_
+
+
+def reload(clf, tmp_path):
+    clf.save(tmp_path / "model.xlda")
+    return xlda.load(tmp_path / "model.xlda")
+
+
+PARAMS = [
+    {},
+    {"power": 0.5, "shrinkage": np.float64(0.2), "priors": "empirical"},
+    {"rule": "slda", "shrinkage_target": "identity"},
+    {"covariance": "fixed", "renew": 0, "shrinkage": "oas"},
+]
+
+
+@pytest.mark.parametrize("params", PARAMS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_loaded_model_goes_on_as_if_never_saved(params, dtype, rng, tmp_path):
+    X, y = blobs(rng, dtype=dtype)
+    clf = XLDA(**params).fit(X[:100], y[:100])
+    clf.partial_fit(X[100:150], y[100:150]).predict(X)
+    clf.partial_fit(X[150:151], y[150:151])  # too little to renew the covariance for
+    loaded = reload(clf, tmp_path)
+    for _ in range(2):
+        assert_same(clf, loaded)
+        np.testing.assert_array_equal(clf.decision_function(X), loaded.decision_function(X))
+        for learner in (clf, loaded):
+            learner.partial_fit(X[151:], y[151:] + 50)
+            learner.partial_fit(X[:1], [3])
+
+
+def test_removed_classes_take_no_room_in_the_file(data, tmp_path):
+    X, y = data
+    clf = XLDA().fit(X, y).remove_class(3)
+    loaded = reload(clf, tmp_path)
+    assert_same(clf, loaded)
+    assert loaded._moments.n_classes == 5
+    np.testing.assert_allclose(clf.decision_function(X), loaded.decision_function(X), atol=1e-12)
+
+
+def test_labels_of_every_script_come_back(tmp_path):
+    names = ["ä", "苹果", "🍎", 'quote " and \\', "", " ", "line\nbreak"]
+    clf = reload(XLDA().fit(np.eye(7), names), tmp_path)
+    assert clf.classes_.tolist() == sorted(names)
+    big = [-(2**63), 2**63 - 1, 0]
+    assert reload(XLDA().fit(np.eye(3), big), tmp_path).classes_.tolist() == sorted(big)
+
+
+def test_feature_names_come_back(data, tmp_path):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    loaded = reload(XLDA().fit(frame, y), tmp_path)
+    assert loaded.feature_names_in_.tolist() == list("abcdefgh")
+    loaded.predict(frame)
+
+
+def test_saving_before_learning_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="learned no class yet"):
+        XLDA().save(tmp_path / "model.xlda")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(data, tmp_path, monkeypatch):
+    path = tmp_path / "model.xlda"
+    clf = XLDA().fit(*data)
+    clf.save(path)
+    before = path.read_bytes()
+
+    def full_disk(tensors, file, metadata):
+        Path(file).write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(storage, "save_file", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        clf.partial_fit(*data).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_file_is_on_disk_before_it_takes_its_name(data, tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setattr(storage.os, "fsync", lambda descriptor: events.append("fsync"))
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, to: (events.append("rename"), replace(self, to))[1])
+    XLDA().fit(*data).save(tmp_path / "model.xlda")
+    assert events[:2] == ["fsync", "rename"]
+
+
+# -- files that are not what they should be
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "model.xlda"
+    XLDA().fit(np.array([[0.0, 1.0], [1.0, 3.0], [5.0, 5.0]]), ["a", "a", "b"]).save(path)
+    return path
+
+
+def test_every_truncated_file_is_refused(small):
+    whole = small.read_bytes()
+    for length in range(len(whole)):
+        small.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=small.name):
+            xlda.load(small)
+
+
+def test_no_flipped_bit_gives_a_wrong_model(small):
+    """Each is refused, except where the same tensors and texts are still read (the header's padding)."""
+    whole = small.read_bytes()
+    expected = xlda.load(small)
+    n_refused = 0
+    for position in range(len(whole)):
+        for bit in range(8):
+            small.write_bytes(
+                whole[:position] + bytes([whole[position] ^ (1 << bit)]) + whole[position + 1 :]
+            )
+            try:
+                loaded = xlda.load(small)
+            except ValueError as error:
+                assert small.name in str(error)  # noqa: PT017
+                n_refused += 1
+            else:
+                assert_same(loaded, expected)
+    assert n_refused > 8 * len(whole) - 100
+
+
+def test_extra_bytes_are_refused(small):
+    small.write_bytes(small.read_bytes() + b"more")
+    with pytest.raises(ValueError, match="not a complete XLDA model"):
+        xlda.load(small)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "foreign"
+    for contents in (b"", b"PK\x03\x04 a zip", b"\x80\x04pickle", struct.pack("<Q", 2**60) + b"{}"):
+        path.write_bytes(contents)
+        with pytest.raises(ValueError, match="foreign is not a complete XLDA model"):
+            xlda.load(path)
+    save_file({"weight": np.eye(3)}, path)
+    with pytest.raises(ValueError, match="safetensors file, but not an XLDA model"):
+        xlda.load(path)
+    with pytest.raises(FileNotFoundError):
+        xlda.load(tmp_path / "nowhere")
+    with pytest.raises(IsADirectoryError):
+        xlda.load(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["2", "17", "x", ""])
+def test_a_newer_format_is_refused_with_the_cure(version, tmp_path):
+    path = tmp_path / "model.xlda"
+    save_file({}, path, {"format": "xlda", "format_version": version, "info": "{}", "sha256": ""})
+    with pytest.raises(ValueError, match=f"format version '{version}'; .* Install a newer xlda"):
+        xlda.load(path)
+
+
+def test_the_golden_file_of_format_1_opens():
+    """Written once by version 0.1.0 from the samples below; every later version must read it."""
+    X = np.array([[0, 1, 2], [2, 1, 0], [1, 1, 1], [5, 6, 7], [7, 6, 5], [9, 0, 0], [4, 4, 4]], np.float32)
+    y = np.array(["苹果", "苹果", "苹果", "pear", "pear", "kiwi", "gone"])
+    clf = xlda.load(GOLDEN)
+    assert clf.get_params() == {
+        "covariance": "plastic",
+        "power": 0.5,
+        "priors": "empirical",
+        "renew": 0.05,
+        "rule": "exact",
+        "shrinkage": 0.25,
+        "shrinkage_target": "trace",
+    }
+    assert clf.classes_.tolist() == ["kiwi", "pear", "苹果"]
+    assert clf.class_count_.tolist() == [1, 4, 3]
+    assert clf.n_samples_seen_ == 7
+    roots = np.sqrt(X.astype(np.float64))
+    np.testing.assert_allclose(clf.means_[2], roots[:3].mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(clf.means_[1], (roots[3] + 3 * roots[4]) / 4, rtol=1e-6)
+    assert clf.predict(X[y != "gone"]).tolist() == y[y != "gone"].tolist()
+    with warnings.catch_warnings(action="error"):
+        clf.partial_fit(X[:1], ["plum"]).predict(X)
+
+
+def test_opening_runs_no_code(small):
+    """Only tensors and JSON: the header is plain JSON, whatever the tensors hold."""
+    raw = small.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    assert set(header) == {"__metadata__", "counts", "origin", "offsets", "scatter"}
+    assert json.loads(header["__metadata__"]["info"])["labels"] == ["a", "b"]
