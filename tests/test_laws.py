@@ -65,7 +65,7 @@ def learned(stream, parts, clf=None):
 
 
 def assert_same_matrix(got, expected, tolerance, X):
-    """Relative to the largest entry; where that is rounding itself, to the square of the rounding of the data."""
+    """Relative to the largest entry; where that is rounding itself, to the squared rounding of the data."""
     scale = max(np.abs(expected).max(), tolerance * np.ptp(X) ** 2, (1e-10 * np.abs(X).max()) ** 2)
     np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance * scale)
 

@@ -1,4 +1,4 @@
-"""What arrays are called in signatures."""
+"""What arrays are called in signatures, and what LAPACK leaves to be done on them."""
 
 from typing import Any, TypeAlias
 
@@ -7,3 +7,10 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 Rows: TypeAlias = NDArray[np.intp]  # indices of classes, or of samples
+
+
+def mirrored(triangle: Array) -> Array:
+    """The symmetric matrix of which one triangle is given, with zeros in the other."""
+    matrix: Array = triangle + triangle.T
+    matrix[np.diag_indices_from(matrix)] *= 0.5
+    return matrix

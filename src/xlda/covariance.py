@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.linalg import lapack
 
-from xlda.arrays import Array
+from xlda.arrays import Array, mirrored
 
 Shrinkage: TypeAlias = float | Literal["oas", "ledoit-wolf"]
 Target: TypeAlias = Literal["trace", "identity"]
@@ -113,5 +113,4 @@ def _inverse(matrix: Array) -> Array | None:
     if failed or not pivots.min() > len(matrix) * np.finfo(np.float64).eps * pivots.max():
         return None
     lower, _ = lapack.dpotri(factor, lower=True)
-    inverse: Array = np.tril(lower) + np.tril(lower, -1).T
-    return inverse
+    return mirrored(lower)

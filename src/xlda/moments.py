@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import blas
 
-from xlda.arrays import Array, Rows
+from xlda.arrays import Array, Rows, mirrored
 
 PENDING_BYTES = 32 * 2**20  # of residual rows kept before one rank-k product folds them in
 MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
@@ -52,7 +52,7 @@ class Moments:
         self._origin = np.zeros(n_features, np.float32)
         self._has_origin = False
         self._offsets = np.zeros((0, n_features), np.float32)  # class means less the origin
-        self._scatter = np.zeros((n_features, n_features), order="F")  # upper triangle only
+        self._scatter = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
         self._pending: Array | None = None  # rows r whose r r^T is not in the scatter yet
@@ -101,8 +101,7 @@ class Moments:
     def scatter(self) -> Array:
         """Pooled within-class scatter, shape (n_features, n_features), float64."""
         self.fold()
-        upper = np.triu(self._scatter)
-        return upper + np.triu(upper, 1).T
+        return mirrored(self._scatter)
 
     @property
     def dof(self) -> float:
@@ -331,7 +330,7 @@ class Moments:
         moments.n_classes = len(offsets)
         moments._has_origin = moments.n_classes > 0
         moments._counts, moments._origin, moments._offsets = tensors["counts"], tensors["origin"], offsets
-        moments._scatter = np.asfortranarray(tensors["scatter"])
+        moments._scatter = np.asfortranarray(np.triu(tensors["scatter"]))
         moments.n_samples = numbers["n_samples"]
         moments._dof_of_dropped = numbers["dof_of_dropped"]
         moments._frozen_dof = numbers["frozen_dof"]

@@ -1,0 +1,140 @@
+"""What the parameters of XLDA are worth: writes docs/parameters.md.
+
+python benchmarks/parameters.py                                             digits, on any machine
+python benchmarks/parameters.py --npz grocery_lite0.npz --write docs/parameters.md      and shop photos
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from xlda import XLDA, __version__
+
+Data = tuple[np.ndarray, ...]  # train X, test X, train y, test y
+
+COMMAND = "python benchmarks/parameters.py --npz grocery_lite0.npz --write docs/parameters.md"
+SHRINKAGES = (0.0, 0.001, 0.05, 0.2, 0.3, 0.5, 0.7, 0.9, "oas", "ledoit-wolf")
+RENEWALS = (0.0, 0.001, 0.01, 0.03, 0.1, 0.3)
+STEP = 10  # samples between two predictions
+
+SHRINKAGE = """\
+## `shrinkage` and `power`
+
+Accuracy on the test samples after one pass. Digits are pixels, photos embeddings of EfficientNet-Lite0."""
+
+RENEWAL = f"""\
+## `renew`
+
+The covariance is inverted anew once the samples learned since pass the share `renew` of all; means are always
+current. Agreement is the share of predictions equal to those with `renew=0`, over a stream in which classes
+arrive one after the other, with a prediction after every {STEP} samples. `to_linear` and `save` always use
+the covariance of all that was learned."""
+
+
+def main() -> None:
+    """Measure, print, and write where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--npz", type=Path, help="file with train_X, train_y, val_X, val_y")
+    parser.add_argument("--write", type=Path, help="Markdown file to write")
+    arguments = parser.parse_args()
+    data = {"digits": tuple(train_test_split(*load_digits(return_X_y=True), random_state=0))}
+    if arguments.npz:
+        with np.load(arguments.npz) as arrays:
+            data["photos"] = tuple(arrays[name] for name in ("train_X", "val_X", "train_y", "val_y"))
+    page = "\n\n".join(
+        [
+            "# What the parameters are worth",
+            f"Made by `{COMMAND}`\non {date.today()} with Python {platform.python_version()}, "
+            f"NumPy {np.__version__} and xlda {__version__}.",
+            table(["data", "to learn", "to test", "classes", "d"], map(describe, data, data.values())),
+            SHRINKAGE,
+            table(
+                ["data", "`power`", *(f"`{shrinkage}`" for shrinkage in SHRINKAGES)],
+                (
+                    [name, f"`{power}`", *accuracies(data[name], power)]
+                    for name in data
+                    for power in (None, 0.5)
+                ),
+            ),
+            RENEWAL,
+            table(
+                [
+                    "data",
+                    "`renew`",
+                    "agreement, mean",
+                    "least",
+                    "accuracy at the end",
+                    "renewals",
+                    "time to predict",
+                ],
+                ([name, *row] for name in data for row in renewal(data[name])),
+            ),
+        ]
+    )
+    print(page)
+    if arguments.write:
+        arguments.write.write_text(page + "\n")
+
+
+def describe(name: str, data: Data) -> list[str]:
+    """Name and size of a data set."""
+    X, X_test, y, _ = data
+    return [name, str(len(X)), str(len(X_test)), str(len(np.unique(y))), str(X.shape[1])]
+
+
+def accuracies(data: Data, power: float | None) -> list[str]:
+    """Accuracy for each shrinkage. What was learned is the same; only the scoring differs."""
+    X, X_test, y, y_test = data
+    clf = XLDA(power=power).fit(X, y)
+    return [f"{clf.set_params(shrinkage=each).score(X_test, y_test):.1%}" for each in SHRINKAGES]
+
+
+def renewal(data: Data) -> list[list[str]]:
+    """A row for each share: agreement with renew=0 over the whole stream, accuracy, and work."""
+    X, X_test, y, y_test = data
+    order = np.argsort(y, kind="stable")
+    learners = {share: XLDA(renew=share) for share in RENEWALS}
+    predictions: dict[float, list[np.ndarray]] = {share: [] for share in RENEWALS}
+    seconds = dict.fromkeys(RENEWALS, 0.0)
+    precisions: dict[float, list[int]] = {share: [] for share in RENEWALS}
+    for start in range(0, len(order), STEP):
+        chosen = order[start : start + STEP]
+        for share, clf in learners.items():
+            clf.partial_fit(X[chosen], y[chosen])
+            begun = time.perf_counter()
+            predictions[share].append(clf.predict(X_test))
+            seconds[share] += time.perf_counter() - begun
+            precisions[share].append(hash(clf._current_head().precision.tobytes()))
+    rows = []
+    for share in RENEWALS:
+        agreed = np.mean(np.array(predictions[share]) == np.array(predictions[0.0]), axis=1)
+        accuracy = np.mean(predictions[share][-1] == y_test)
+        n_renewals = len(set(precisions[share]))
+        rows.append(
+            [
+                f"{share:g}",
+                f"{agreed.mean():.2%}",
+                f"{agreed.min():.2%}",
+                f"{accuracy:.1%}",
+                f"{n_renewals}",
+                f"{seconds[share]:.2f} s",
+            ]
+        )
+    return rows
+
+
+def table(header: list[str], rows: object) -> str:
+    """Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
+
+
+if __name__ == "__main__":
+    main()
