@@ -177,7 +177,9 @@ def test_foreign_files_are_refused(tmp_path):
 @pytest.mark.parametrize("version", ["2", "17", "x", ""])
 def test_a_newer_format_is_refused_with_the_cure(version, tmp_path):
     path = tmp_path / "model.xlda"
-    save_file({}, path, {"format": "xlda", "format_version": version, "info": "{}", "sha256": ""})
+    save_file(
+        {"x": np.zeros(1)}, path, {"format": "xlda", "format_version": version, "info": "{}", "sha256": ""}
+    )
     with pytest.raises(ValueError, match=f"format version '{version}'; .* Install a newer xlda"):
         xlda.load(path)
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xlda.classifier import XLDA as XLDA
     from xlda.classifier import load as load
+    from xlda.sources import open_source as open_source
 
 __version__ = "0.1.0"
-__all__ = ["XLDA", "__version__", "load"]
+__all__ = ["XLDA", "__version__", "load", "open_source"]
+
+_HOME = {"XLDA": "xlda.classifier", "load": "xlda.classifier", "open_source": "xlda.sources"}
 
 
 def __getattr__(name: str) -> Any:
     # scikit-learn takes about a second to import: the first use pays it, not `import xlda`.
-    if name in ("XLDA", "load"):
-        from xlda import classifier
-
-        return getattr(classifier, name)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'xlda' has no attribute {name!r}")
 
 

@@ -19,12 +19,16 @@ from xlda.arrays import Array, Rows
 from xlda.covariance import Shrinkage, Target, check_shrinkage
 from xlda.head import Head, Priors, new_head
 from xlda.inputs import checked_embeddings, checked_weights
+from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
 from xlda.moments import ForgetError, Moments, PublishedMoments
+from xlda.progress import Progress
+from xlda.sources import Batch, SourceError, open_source
 
 _LEARNED = (
     "n_features_in_",
     "feature_names_in_",
+    "source_position_",
     "_labels",
     "_moments",
     "_started_with",
@@ -74,6 +78,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
         The shrinkage in use.
     n_features_in_, n_samples_seen_
         Width of the embeddings; samples learned less those forgotten.
+    source_position_
+        After `fit_source`: the file and row up to which it has learned.
 
     Examples
     --------
@@ -108,7 +114,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
         learner = self._blank()._learn(X, y, None, sample_weight, min_samples=1)
         if not len(learner._labels):
             raise ValueError("fit got nothing to learn: every sample_weight is zero.")
-        learner._current_head()
+        learner._end_of_base()._current_head()
         return self._become(learner)
 
     def partial_fit(
@@ -123,10 +129,32 @@ class XLDA(ClassifierMixin, BaseEstimator):
         `classes` makes labels known ahead of their samples; it is never needed, and until it has a sample a
         class never wins. A weight of 2 counts as the sample given twice.
         """
-        if self.__sklearn_is_fitted__():
-            return self._learn(X, y, classes, sample_weight)
-        learner = self._blank()._learn(X, y, classes, sample_weight)
-        return self._become(learner) if len(learner._labels) else self
+        return self._learn_more(X, y, classes, sample_weight)._end_of_base()
+
+    def fit_source(
+        self,
+        source: Any,
+        batch_size: int = 4096,
+        progress: bool = True,
+        resume: tuple[str, int] | None = None,
+    ) -> Self:
+        """Learn all samples of a source in one pass, in memory that does not depend on its size.
+
+        `source` is what `xlda.open_source` gives or takes: arrays, files, folders. What was learned before
+        stays, as with `partial_fit`. On a terminal, `progress` shows how far it is.
+
+        Ctrl-C and bad files leave a classifier that has learned whole batches: all before the file and row
+        in `source_position_`. Given as `resume`, that is where learning goes on.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size is at least 1; got {batch_size!r}.")
+        source = open_source(source)
+        with Progress(lambda: source.n_samples(resume), progress) as bar:
+            for batch in source.batches(batch_size, resume):
+                with interrupt_afterwards():
+                    self._learn_batch(batch)
+                bar.advance(len(batch.embeddings))
+        return self._end_of_base()
 
     def forget(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Undo having learned (X, y): the classifier is as if it had never seen them.
@@ -384,9 +412,26 @@ class XLDA(ClassifierMixin, BaseEstimator):
         self._moments.grow(self._labels.n_rows_with(ahead, labels))  # memory first: nothing can fail after it
         rows_ahead, rows = self._labels.add(ahead), self._labels.add(labels)
         self._moments.update(embeddings, rows, weights)
-        if self.covariance == "fixed" and len(rows) and not self._moments.frozen:
-            self._moments.freeze()
         return self._changed(rows_ahead)._changed(rows, _total(rows, weights))
+
+    def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:
+        if self.__sklearn_is_fitted__():
+            return self._learn(X, y, classes, sample_weight)
+        learner = self._blank()._learn(X, y, classes, sample_weight)
+        return self._become(learner) if len(learner._labels) else self
+
+    def _learn_batch(self, batch: Batch) -> None:
+        try:
+            self._learn_more(batch.embeddings, batch.labels, None, None)
+        except ValueError as error:
+            raise SourceError(batch.start, error) from error
+        self.source_position_ = batch.end
+
+    def _end_of_base(self) -> Self:
+        """With a fixed covariance, keep it as it is once there is one."""
+        if self.covariance == "fixed" and self.__sklearn_is_fitted__() and self._moments.n_samples:
+            self._moments.freeze()
+        return self
 
     def _samples(
         self, X: ArrayLike, y: ArrayLike, sample_weight: Any, min_samples: int = 0

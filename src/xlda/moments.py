@@ -188,8 +188,7 @@ class Moments:
         self._clear(row)
 
     def freeze(self) -> None:
-        """Keep the covariance as it is now; counts and means go on learning."""
-        self.fold()
+        """Keep the covariance as it is now, if not kept already; counts and means go on learning."""
         self._frozen_dof = self.dof
 
     @property
