@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from xlda.arrays import Array
 
@@ -133,7 +133,10 @@ class NpzShard(RowsShard):
     @contextmanager
     def _open(self) -> Iterator[tuple[Rows, Rows]]:
         with ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(self._path))
+            try:
+                archive = stack.enter_context(zipfile.ZipFile(self._path))
+            except zipfile.BadZipFile as error:
+                raise ValueError(f"not a complete .npz file: {error}.") from error
             found = [name.removesuffix(".npy") for name in archive.namelist()]
             _check_names(self._names, found, "array")
             embeddings, labels = (stack.enter_context(archive.open(f"{name}.npy")) for name in self._names)
@@ -149,8 +152,12 @@ class SafetensorsShard(RowsShard):
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Rows, Rows]]:
-        with safe_open(self._path, framework="np") as file:  # checks the header and the size
-            _check_names(self._names, list(file.keys()), "tensor")
+        try:
+            with safe_open(self._path, framework="np") as file:  # checks the header and the size
+                found = list(file.keys())
+        except SafetensorError as error:
+            raise ValueError(f"not a complete safetensors file: {error}.") from error
+        _check_names(self._names, found, "tensor")
         with self._path.open("rb") as embeddings, self._path.open("rb") as labels:
             yield self._rows(embeddings, self._names[0]), self._rows(labels, self._names[1])
 
@@ -223,8 +230,9 @@ def _parquet_embeddings(column: Any, name: str) -> Array:
 
 
 def _npy_rows(stream: IO[bytes]) -> Rows:
-    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    shape, fortran, dtype = read_header[npy.read_magic(stream)](stream)
+    version = npy.read_magic(stream)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError("an array of Python objects; expected numbers or strings of fixed width.")
     if fortran and len(shape) > 1:

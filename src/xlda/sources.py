@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
-
 from xlda.arrays import Array
 from xlda.shards import ArrayShard, NpyShard, NpzShard, ParquetShard, SafetensorsShard, Shard
 
@@ -19,7 +17,7 @@ FORMATS: dict[str, Callable[[Path, str, str], Shard]] = {
     ".npz": NpzShard,
     ".safetensors": SafetensorsShard,
 }
-READ_ERRORS = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, SafetensorError)
+READ_ERRORS = (OSError, ValueError, EOFError, zipfile.BadZipFile)
 
 
 class Position(NamedTuple):
