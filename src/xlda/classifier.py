@@ -398,12 +398,10 @@ class XLDA(ClassifierMixin, BaseEstimator):
     def _learn(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any, min_samples: int = 0
     ) -> Self:
-        if self.__sklearn_is_fitted__():
-            self._require_start("partial_fit")
-            embeddings, labels, weights = self._samples(X, y, sample_weight, min_samples)
-        else:
-            self._check_params()
-            embeddings, labels, weights = self._samples(X, y, sample_weight, min_samples)
+        started = self.__sklearn_is_fitted__()
+        self._require_start("partial_fit") if started else self._check_params()
+        embeddings, labels, weights = self._samples(X, y, sample_weight, min_samples)
+        if not started:
             self._start()
         ahead = [] if classes is None else label_list(classes, "classes")
         self._labels.check_kind(ahead, labels)

@@ -10,7 +10,9 @@ from sklearn.utils.validation import validate_data
 
 from xlda.arrays import Array
 
-_FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+_MOST = {  # that a sum of squares may be
+    np.dtype(kind): float(np.finfo(kind).max) ** 0.75 for kind in (np.float16, np.float32, np.float64)
+}
 
 
 def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_samples: int = 0) -> Array:
@@ -20,7 +22,7 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
     costs O(n d) and a few microseconds; all else goes scikit-learn's way, with its conversions and messages.
     """
     n_features = getattr(estimator, "n_features_in_", None)
-    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _FLOATS
+    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _MOST
     if not plain or X.shape[1] != n_features or hasattr(estimator, "feature_names_in_"):
         X = _converted(estimator, X, n_features, min_samples)
     if X.dtype == np.float16:
@@ -68,8 +70,8 @@ def _check_magnitude(X: Array) -> None:
     """Refuse NaN, infinity, and values whose sums of squares would leave the range of their precision."""
     flat = X.ravel(order="K")
     with np.errstate(all="ignore"):
-        sum_of_squares = flat @ flat
-    if not sum_of_squares <= np.finfo(X.dtype).max ** 0.75:
+        sum_of_squares = np.dot(flat, flat)
+    if not sum_of_squares <= _MOST[X.dtype]:  # NaN is not either
         assert_all_finite(X, input_name="X", estimator_name="XLDA")
         raise ValueError(
             f"X has values up to {np.abs(X).max():.3g}, too large to square and add in {X.dtype}. Scale them."

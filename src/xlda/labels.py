@@ -32,8 +32,8 @@ def label_list(values: Any, name: str = "y") -> list[Label]:
     array = np.asarray(values)
     if array.ndim != 1:
         array = column_or_1d(array, warn=True)
-    if array.dtype.kind in "iu":
-        return _within_int64(array.tolist(), name)
+    if array.dtype.kind == "i":
+        return list(array.tolist())
     if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.trunc(array)).all():
         return _within_int64([int(value) for value in array.tolist()], name)
     if array.dtype.kind == "U" and isinstance(values, np.ndarray):

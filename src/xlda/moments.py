@@ -58,6 +58,7 @@ class Moments:
         self._pending: Array | None = None  # rows r whose r r^T is not in the scatter yet
         self._n_pending = 0
         self._pending_sign = 1
+        self._work: Array | None = None
 
     # -- reading
 
@@ -220,32 +221,55 @@ class Moments:
     # -- how samples come in
 
     def _absorb(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None, sign: int) -> None:
-        embeddings = np.asarray(embeddings)
-        rows = np.asarray(rows, np.intp)
+        embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
+        weights = None if weights is None else np.asarray(weights, np.float64)
         if not len(rows):
             return
         self._widen(embeddings.dtype)
-        self.grow(int(rows.max()) + 1)
         if not self._has_origin:
             self._set_origin(embeddings[0])
-        weights = np.ones(len(rows)) if weights is None else np.asarray(weights, np.float64)
-        for sample, one_class in _portions(rows):
-            residuals = embeddings[sample].astype(self.dtype, copy=False)  # indexing has made a copy
-            residuals -= self._origin
-            if one_class:
-                self._absorb_class(residuals, int(rows[sample[0]]), weights[sample], sign)
-            else:
-                self._absorb_distinct(residuals, rows[sample], weights[sample], sign)
+        if len(rows) == 1:
+            self._absorb_one(embeddings[0], int(rows[0]), 1.0 if weights is None else float(weights[0]), sign)
+        else:
+            self._absorb_many(embeddings, rows, np.ones(len(rows)) if weights is None else weights, sign)
         self.n_samples = max(self.n_samples + sign * len(rows), 0)
         if sign < 0 and not self._counts.any() and not self._dof_of_dropped and not self.frozen:
             self._scatter[:] = 0.0  # nothing is left, not even rounding
             self._n_pending = 0
 
+    def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
+        """One sample: the formula of one row, without the cost of arrays of one."""
+        self.grow(row + 1)
+        before = float(self._counts[row])
+        after = _left(before, before + sign * weight)
+        offset = self._offsets[row]
+        residual = embedding - self._origin
+        residual -= offset
+        if not self.frozen:
+            scale = (weight * (before / after if after else 1.0)) ** 0.5
+            np.multiply(residual, scale, out=self._reserve(1, sign)[0])
+        residual *= sign * weight / after if after else 0.0
+        offset += residual
+        if not after:
+            offset[:] = 0.0
+        self._counts[row] = after
+
+    def _absorb_many(self, embeddings: Array, rows: Rows, weights: Array, sign: int) -> None:
+        """A batch, in blocks of one class or of different ones."""
+        self.grow(int(rows.max()) + 1)
+        for sample, one_class in _portions(rows):
+            residuals = self._taken(embeddings, sample, 0)
+            residuals -= self._origin
+            if one_class:
+                self._absorb_class(residuals, int(rows[sample[0]]), weights[sample], sign)
+            else:
+                self._absorb_distinct(residuals, rows[sample], weights[sample], sign)
+
     def _absorb_class(self, residuals: Array, row: int, weights: Array, sign: int) -> None:
-        """Samples of one class, given less the origin; `residuals` is overwritten."""
+        """Samples of one class, shape (n, n_features), given less the origin; they are overwritten."""
         weight = float(weights.sum())
         before = float(self._counts[row])
-        after = _snapped(before, before + sign * weight)
+        after = _left(before, before + sign * weight)
         if not before:
             self._offsets[row] = residuals[0]  # any start will do; a near one keeps the residuals small
         residuals -= self._offsets[row]
@@ -254,28 +278,39 @@ class Moments:
         self._offsets[row] = self._offsets[row] + shift * (sign / after) if after else 0.0
         if self.frozen:
             return
-        pull = (1.0 - (before / after) ** 0.5) / weight if after else 0.0
-        waiting = self._reserve(len(residuals), sign)
-        np.subtract(residuals, shift * pull, out=waiting)
-        waiting *= np.sqrt(weights).astype(self.dtype)[:, None]
+        shift *= (1.0 - (before / after) ** 0.5) / weight if after else 0.0
+        waiting = np.subtract(residuals, shift, out=self._reserve(len(residuals), sign))
+        if (weights != 1.0).any():
+            waiting *= np.sqrt(weights).astype(self.dtype)[:, None]
 
     def _absorb_distinct(self, residuals: Array, rows: Rows, weights: Array, sign: int) -> None:
-        """One sample of each class in `rows`, given less the origin; `residuals` is overwritten."""
+        """One sample of each class in `rows`, (n, n_features), less the origin; they are overwritten."""
         before = self._counts[rows]
         after = before + sign * weights
         after[after < EMPTY * before] = 0.0
         left = after > 0
         divisor = np.where(left, after, 1.0)
-        offsets = self._offsets[rows]
+        offsets = self._taken(self._offsets, rows, 1)
         residuals -= offsets
         if not self.frozen:
             scale = np.sqrt(weights * np.where(left, before, 1.0) / divisor)
             np.multiply(residuals, scale.astype(self.dtype)[:, None], out=self._reserve(len(rows), sign))
         residuals *= (sign * weights / divisor).astype(self.dtype)[:, None]
         offsets += residuals
-        offsets[~left] = 0.0
+        if sign < 0:
+            offsets[~left] = 0.0
         self._offsets[rows] = offsets
         self._counts[rows] = after
+
+    def _taken(self, array: Array, rows: Rows, place: int) -> Array:
+        """A copy of some rows, in memory that is used over and over: fresh pages cost more than the copy."""
+        if self._work is None or self._work.dtype != self.dtype:
+            self._work = np.empty((2, BLOCK, self.n_features), self.dtype)
+        copied = self._work[place, : len(rows)]
+        if array.dtype == self.dtype and array.flags.c_contiguous:
+            return np.take(array, rows, axis=0, out=copied, mode="clip")
+        copied[:] = array[rows]
+        return copied
 
     def _reserve(self, n_rows: int, sign: int) -> Array:
         """Room for the next rows waiting to be folded in."""
@@ -294,7 +329,7 @@ class Moments:
         self._has_origin = True
 
     def _widen(self, dtype: DTypeLike) -> None:
-        if self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
+        if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
             self.fold()
             self._pending = None
             self._origin = self._origin.astype(np.float64)
@@ -337,7 +372,7 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.fold()
-        return {**self.__dict__, "_pending": None}
+        return {**self.__dict__, "_pending": None, "_work": None}
 
 
 class PublishedMoments(Moments):
@@ -394,9 +429,6 @@ class ForgetError(ValueError):
 def _portions(rows: Rows) -> Iterator[tuple[Rows, bool]]:
     """Cut a batch into small blocks of samples that are all of one class (True) or all of different ones."""
     n = len(rows)
-    if n == 1:
-        yield np.zeros(1, np.intp), True
-        return
     order = np.argsort(rows, kind="stable")
     is_first = np.diff(rows[order], prepend=-1) != 0
     starts = np.flatnonzero(is_first)
@@ -424,5 +456,6 @@ def _lengthened(array: Array, length: int) -> Array:
     return longer
 
 
-def _snapped(before: float, after: float) -> float:
+def _left(before: float, after: float) -> float:
+    """`after`, or 0 where that is all but rounding."""
     return after if after > EMPTY * before else 0.0

@@ -1,0 +1,239 @@
+"""Time to learn a sample: XLDA against the limit of the hardware, the published rule, and an FC layer.
+
+    python benchmarks/training.py            a share of each of the paper's five shapes, in under 5 minutes
+    python benchmarks/training.py --full     XLDA and the limit over every sample of every shape
+
+All in one run, on the same embeddings, in turns, so that a slow moment of the machine meets all alike. It
+writes every single timing to benchmarks/results/training.json (training-full.json) and prints the tables. The
+published rule and the FC layer are timed on a few samples or batches; the FC layer needs torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import machine
+import numpy as np
+from scipy.linalg import blas
+
+from xlda import XLDA
+
+try:
+    import torch
+except ImportError:
+    torch = None  # type: ignore[assignment]
+
+D = 1280
+RESULTS = Path(__file__).parent / "results"
+ROUNDS = 5
+
+# classes, samples, and the paper's seconds: an epoch of FC, SLDA and XLDA (T2), FC to convergence (T5)
+SHAPES: dict[str, dict[str, Any]] = {
+    "Birds": {
+        "classes": 200,
+        "samples": 6_000,
+        "paper": {"fc": 0.18, "slda": 7, "xlda": 0.36, "converged": 4.5},
+    },
+    "ImageNet": {"classes": 1_000, "samples": 1_300_000, "paper": {"fc": 15, "slda": 1380, "xlda": 11}},
+    "iNaturalist": {
+        "classes": 8_142,
+        "samples": 500_000,
+        "paper": {"fc": 37, "slda": 540, "xlda": 5, "converged": 740},
+    },
+    "AliProducts": {
+        "classes": 50_000,
+        "samples": 2_500_000,
+        "paper": {"fc": 1560, "slda": 3900, "xlda": 36, "converged": 23_400},
+    },
+    "Landmarks": {"classes": 81_000, "samples": 1_400_000, "paper": {}},
+}
+
+
+class Stream:
+    """Embeddings and labels drawn as they are needed, so that no shape needs its gigabytes."""
+
+    def __init__(self, n_classes: int, n_features: int = D, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._centres = self._rng.standard_normal((min(n_classes, 512), n_features), dtype=np.float32)
+        self.n_classes, self.n_features = n_classes, n_features
+
+    def draw(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """`n` embeddings, float32, and their labels."""
+        y = self._rng.integers(0, self.n_classes, n)
+        X = self._rng.standard_normal((n, self.n_features), dtype=np.float32)
+        X += self._centres[y % len(self._centres)]
+        return X, y
+
+    def blocks(self, total: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`total` samples, `size` at a time."""
+        for start in range(0, total, size):
+            yield self.draw(min(size, total - start))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long `work` takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def limit(X: np.ndarray) -> float:
+    """One symmetric rank-k product over all rows: the least that a covariance costs."""
+    return seconds(lambda: [blas.ssyrk(1.0, X[start : start + 4096].T) for start in range(0, len(X), 4096)])
+
+
+def learn(clf: XLDA, X: np.ndarray, y: np.ndarray, batch_size: int) -> float:
+    """XLDA, one pass."""
+
+    def one_pass() -> None:
+        for start in range(0, len(X), batch_size):
+            clf.partial_fit(X[start : start + batch_size], y[start : start + batch_size])
+
+    return seconds(one_pass)
+
+
+class PublishedRule:
+    """The published update as its reference code has it, one sample after the other, in float32."""
+
+    def __init__(self, n_classes: int) -> None:
+        self.means = np.zeros((n_classes, D), np.float32)
+        self.counts = np.zeros(n_classes, np.float32)
+        self.sigma = np.ones((D, D), np.float32)
+        self.t = 0
+
+    def learn(self, X: np.ndarray, y: np.ndarray) -> float:
+        """Time of one pass."""
+
+        def one_pass() -> None:
+            for x, row in zip(X, y, strict=True):
+                residual = x - self.means[row]
+                delta = np.outer(residual, residual) * np.float32(self.t / (self.t + 1))
+                self.sigma = (self.t * self.sigma + delta) / np.float32(self.t + 1)
+                self.means[row] += residual / (self.counts[row] + 1)
+                self.counts[row] += 1
+                self.t += 1
+
+        return seconds(one_pass)
+
+
+class FullyConnected:
+    """A linear layer in torch: batches of 512, cross-entropy, SGD with momentum and cosine decay."""
+
+    def __init__(self, n_classes: int, n_batches: int) -> None:
+        self.layer = torch.nn.Linear(D, n_classes)
+        self.optimiser = torch.optim.SGD(self.layer.parameters(), lr=0.1, momentum=0.9)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimiser, T_max=n_batches)
+
+    def learn(self, X: np.ndarray, y: np.ndarray) -> float:
+        """Time of one batch."""
+        embeddings, labels = torch.from_numpy(X), torch.from_numpy(y)
+
+        def one_batch() -> None:
+            self.optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(self.layer(embeddings), labels).backward()
+            self.optimiser.step()
+            self.schedule.step()
+
+        return seconds(one_batch)
+
+
+def warmed_up(stream: Stream) -> XLDA:
+    """A classifier that knows all classes, so that none of the timings pays for making room."""
+    clf = XLDA()
+    everyone = np.arange(stream.n_classes)
+    for start in range(0, stream.n_classes, 4096):
+        rows = everyone[start : start + 4096]
+        clf.partial_fit(stream.draw(len(rows))[0], rows)
+    return clf
+
+
+def measure_shape(name: str, full: bool) -> dict[str, Any]:
+    """Seconds per sample of every method, every timing kept."""
+    shape = SHAPES[name]
+    stream = Stream(shape["classes"])
+    clf = warmed_up(stream)
+    timings: dict[str, list[float]] = {
+        key: [] for key in ("limit", "xlda 4096", "xlda 512", "xlda 1", "published")
+    }
+    published = PublishedRule(min(shape["classes"], 1000))
+    for _ in range(ROUNDS):
+        X, y = stream.draw(16_384)
+        timings["limit"].append(limit(X) / len(X))
+        for batch_size, n in ((4096, len(X)), (512, len(X)), (1, 8_192)):
+            timings[f"xlda {batch_size}"].append(learn(clf, X[:n], y[:n], batch_size) / n)
+        timings["published"].append(published.learn(X[:60], y[:60] % 1000 % shape["classes"]) / 60)
+    if torch is not None:
+        layer = FullyConnected(shape["classes"], shape["samples"] // 512)
+        layer.learn(X[:512], y[:512])  # memory for gradients and momentum
+        timings["fc"] = [layer.learn(X[i * 512 :][:512], y[i * 512 :][:512]) / 512 for i in range(1, 4)]
+        del layer
+    result: dict[str, Any] = {"classes": shape["classes"], "samples": shape["samples"], "timings": timings}
+    if full:
+        result["full"] = full_pass(shape, stream)
+    return result
+
+
+def full_pass(shape: dict[str, Any], stream: Stream) -> dict[str, Any]:
+    """The limit and XLDA over every sample of the shape, block after block; drawing is not timed."""
+    clf = XLDA()
+    total = {"limit": 0.0, "xlda 512": 0.0}
+    for X, y in stream.blocks(shape["samples"], 32_768):
+        total["limit"] += limit(X)
+        total["xlda 512"] += learn(clf, X, y, 512)
+    total["xlda 512"] += seconds(lambda: clf.covariance_)  # whatever still waits is folded in here
+    return {**total, "classes learned": len(clf.classes_), "samples learned": clf.n_samples_seen_}
+
+
+def measure_growth() -> dict[str, list[dict[str, Any]]]:
+    """How the cost of a sample grows with the number of classes, the batch size and the width."""
+    growth: dict[str, list[dict[str, Any]]] = {"classes": [], "batch size": [], "d": []}
+    for n_classes in (200, 1_000, 8_142, 50_000, 81_000):
+        growth["classes"].append({"at": n_classes, **compare(Stream(n_classes), 512)})
+    for batch_size in (1, 4, 16, 64, 256, 1024, 4096, 16_384):
+        growth["batch size"].append({"at": batch_size, **compare(Stream(1_000), batch_size)})
+    for n_features in (64, 128, 256, 512, 1024, 2048):
+        growth["d"].append({"at": n_features, **compare(Stream(1_000, n_features), 512)})
+    return growth
+
+
+def compare(stream: Stream, batch_size: int, n: int = 16_384) -> dict[str, list[float]]:
+    """Seconds per sample of the limit and of XLDA, in turns."""
+    clf = warmed_up(stream)
+    n = n if batch_size > 1 else n // 4
+    timings: dict[str, list[float]] = {"limit": [], "xlda": []}
+    for _ in range(ROUNDS):
+        X, y = stream.draw(n)
+        timings["limit"].append(limit(X) / n)
+        timings["xlda"].append(learn(clf, X, y, batch_size) / n)
+    return timings
+
+
+def main() -> None:
+    """Measure, store, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="XLDA over every sample; no growth curves")
+    arguments = parser.parse_args()
+    if torch is None:
+        print("torch is not installed: the FC layer is skipped. pip install torch to have it.\n")
+    results: dict[str, Any] = {"machine": machine.describe(), "full": arguments.full, "shapes": {}}
+    for name in SHAPES:
+        print(f"measuring {name} ...", flush=True)
+        results["shapes"][name] = measure_shape(name, arguments.full)
+    if not arguments.full:
+        print("measuring growth ...", flush=True)
+        results["growth"] = measure_growth()
+    path = RESULTS / ("training-full.json" if arguments.full else "training.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    import performance_page
+
+    print("\n" + performance_page.training_tables(results))
+
+
+if __name__ == "__main__":
+    main()
