@@ -3,14 +3,17 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
 import oracle
 from conftest import blobs
-from xlda import XLDA
+from xlda import XLDA, load
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
 
@@ -143,6 +146,12 @@ def test_parameters_of_learning_cannot_change_half_way(change, clf, named):
     clf.fit(*named).predict(GOOD)
 
 
+@pytest.mark.parametrize("renew", [None, np.nan, "x"])
+def test_a_bad_parameter_set_later_is_named(renew, clf):
+    with pytest.raises(ValueError, match="renew is a number"):
+        clf.set_params(renew=renew).predict(GOOD)
+
+
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "predict_topk"])
 def test_predicting_before_any_class_is_refused(method, clf, named):
     with pytest.raises(NotFittedError, match="learned no class yet"):
@@ -153,6 +162,15 @@ def test_predicting_before_any_class_is_refused(method, clf, named):
     clf.forget(*named)
     with pytest.raises(NotFittedError, match="No class of this XLDA has samples"):
         getattr(clf, method)(GOOD)
+
+
+@pytest.mark.parametrize("params", [{"covariance": "fixed"}, {"renew": 1.0}, {"shrinkage": "ledoit-wolf"}])
+def test_predicting_too_early_does_no_harm(params, named):
+    X, y = named
+    clf = XLDA(**params).partial_fit(X[:0], [], classes=NAMES)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+    np.testing.assert_array_equal(clf.partial_fit(X, y).predict(X), XLDA(**params).fit(X, y).predict(X))
 
 
 def test_an_empty_batch_changes_nothing(clf):
@@ -300,10 +318,9 @@ def test_empirical_priors_stay_right_between_renewals(rng):
     clf = XLDA(priors="empirical", covariance="fixed").fit(X, y)
     clf.predict(X)
     clf.partial_fit(X[:60], np.repeat([0, 1, 70], 20)).predict(X)
-    assert clf._head.n_late or clf._head.prior_total == 1000
     fresh = copy.deepcopy(clf)
     fresh._head = None
-    np.testing.assert_allclose(clf.predict_log_proba(X), fresh.predict_log_proba(X), atol=1e-9)
+    np.testing.assert_allclose(clf.decision_function(X), fresh.decision_function(X), atol=1e-9)
 
 
 def test_the_slda_rule_is_the_published_one(named):
@@ -385,6 +402,102 @@ def test_merging_into_a_new_classifier_keeps_its_parameters(clf, named):
     before = state(clf)
     new.partial_fit(X[:1], ["x"])
     assert state(clf.merge(XLDA())) == before
+
+
+@pytest.mark.parametrize("n_removed", [0, 6])
+def test_merging_what_only_the_covariance_remembers(n_removed, clf, named, tmp_path):
+    X, y = named
+    other = XLDA().fit(100 * X[:100], y[:100])
+    for name in other.classes_[:n_removed]:
+        other.remove_class(name)
+    clf.set_params(renew=0).merge(other)
+    clf.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), clf.predict_proba(X))
+    np.testing.assert_array_equal(copy.deepcopy(clf).predict_proba(X), clf.predict_proba(X))
+
+
+def test_merging_a_fixed_covariance_into_an_empty_classifier_keeps_it(named):
+    X, y = named
+    base = XLDA(covariance="fixed").fit(X[:100], y[:100]).partial_fit(X, y)
+    empty = XLDA(covariance="fixed").partial_fit(X[:0], [], classes=NAMES).merge(base)
+    np.testing.assert_allclose(empty.covariance_, base.covariance_)
+    np.testing.assert_allclose(empty.partial_fit(X, y).covariance_, base.covariance_)
+
+
+def test_features_of_other_names_are_not_merged(named):
+    X, y = named
+    one, other = (XLDA().fit(pd.DataFrame(X, columns=list(names)), y) for names in ("abcdefgh", "bacdefgh"))
+    before = one.means_
+    with pytest.raises(ValueError, match="other names or another order"):
+        one.merge(other)
+    np.testing.assert_array_equal(one.means_, before)
+
+
+def test_one_far_sample_does_not_blur_the_rest(rng):
+    X, y = blobs(rng, n_samples=2000, n_classes=20, dtype=np.float32)
+    clf = XLDA().fit(X, y)
+    outlier = np.full((1, 8), 1e5, np.float32)
+    with_outlier = XLDA().fit(np.r_[X, outlier], np.r_[y, 99])
+    precise = XLDA().fit(np.r_[X, outlier].astype(np.float64), np.r_[y, 99])
+    assert (with_outlier.predict(X) == precise.predict(X)).mean() > 0.99
+    assert (with_outlier.remove_class(99).predict(X) == clf.predict(X)).mean() > 0.99
+
+
+# -- threads and interrupts
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_predicting_in_many_threads_counts_nothing_twice(dtype, rng):
+    X, y = blobs(rng, n_samples=3000, n_features=200, dtype=dtype)
+    expected = XLDA().fit(X, y)
+    for _ in range(5):
+        clf = XLDA().partial_fit(X, y)
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(clf.predict, [X[:50]] * 8))
+        np.testing.assert_allclose(clf.covariance_, expected.covariance_, atol=1e-5)
+        assert all((answer == expected.predict(X[:50])).all() for answer in answers)
+
+
+def test_learning_and_predicting_in_threads_lose_nothing(rng):
+    X, y = blobs(rng, n_samples=2000, n_classes=40, n_features=30)
+    clf = XLDA().fit(X[:100], y[:100])
+
+    def learn(start):
+        for i in range(start, 2000, 2):
+            clf.partial_fit(X[i : i + 1], y[i : i + 1])
+
+    with ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(learn, start) for start in (100, 101)]
+        while not all(each.done() for each in work):
+            assert set(clf.predict(X[:20])) <= set(range(40))
+        for each in work:
+            each.result()
+    np.testing.assert_array_equal(clf.class_count_, np.bincount(y)[clf.classes_])
+    np.testing.assert_allclose(clf.covariance_, XLDA().fit(X, y).covariance_)
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "forget", "predict"])
+@pytest.mark.parametrize("delay", [1, 3, 10, 30, 100])
+def test_ctrl_c_leaves_all_or_nothing(method, delay, rng):
+    """An interrupt after `delay` milliseconds of work that takes longer than most of them."""
+    X, y = blobs(rng, n_samples=2500, n_features=400)
+    clf = XLDA().fit(X, y).partial_fit(X, y + 3)
+    n = clf.class_count_.sum()
+    trace = {n: np.trace(copy.deepcopy(clf).covariance_)}
+    done = copy.deepcopy(clf)
+    getattr(done, method)(*((X, y) if method != "predict" else (X,)))
+    trace[done.class_count_.sum()] = np.trace(done.covariance_)
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay / 1000)
+        getattr(clf, method)(*((X, y) if method != "predict" else (X,)))
+        signal.pause()  # it was faster
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert np.trace(clf.covariance_) == pytest.approx(trace[clf.class_count_.sum()])
+    assert len(clf.predict(X)) == len(X)
 
 
 def test_one_thousand_classes_of_one_sample_each(rng):

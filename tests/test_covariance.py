@@ -89,6 +89,20 @@ def test_a_negative_covariance_never_gives_nan():
     assert used > 0.1
 
 
+def test_a_covariance_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        precision_matrix(np.diag([1.0, np.inf]), 5)
+
+
+@pytest.mark.parametrize("shrinkage", ["oas", "ledoit-wolf"])
+@pytest.mark.parametrize("scale", [1e-200, 1e150])
+def test_the_scale_does_not_change_an_estimated_shrinkage(shrinkage, scale, rows):
+    covariance = covariance_of(rows)
+    _, used = precision_matrix(covariance, len(rows), shrinkage)
+    _, scaled = precision_matrix(scale * covariance, len(rows), shrinkage)
+    assert scaled == pytest.approx(used)
+
+
 @pytest.mark.parametrize("target", ["trace", "identity"])
 def test_without_any_variance_the_nearest_mean_wins(target):
     precision, _ = precision_matrix(np.zeros((3, 3)), 0, 1.0, target)

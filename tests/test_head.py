@@ -21,6 +21,15 @@ def published_scores(clf, X, covariance):
     return oracle.scores(X, clf.means_, covariance, clf.shrinkage)
 
 
+def test_to_linear_is_exact_enough_for_a_large_offset(rng):
+    X, y = blobs(rng, dtype=np.float32)
+    X += np.float32(1e4)
+    clf = XLDA().fit(X, y)
+    weights, bias = clf.to_linear()
+    logits = X.astype(np.float64) @ weights.T + bias
+    np.testing.assert_array_equal(clf.classes_[logits.argmax(axis=1)], clf.predict(X))
+
+
 def test_scores_are_the_published_logits(many):
     X, _, clf = many
     expected = published_scores(clf, X, clf.covariance_)

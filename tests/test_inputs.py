@@ -38,8 +38,10 @@ def test_a_data_frame_keeps_its_names(data):
 
 def test_values_whose_squares_would_overflow_are_refused():
     clf = XLDA().fit(np.eye(3, dtype=np.float32), [0, 1, 2])
-    with pytest.raises(ValueError, match=r"values up to 1e\+20, too large"):
+    with pytest.raises(ValueError, match=r"values up to 1e\+20: their squares"):
         clf.partial_fit(np.full((1, 3), 1e20, np.float32), [1])
+    with pytest.raises(ValueError, match=r"with weights up to 1e\+38: their squares"):
+        clf.partial_fit(np.ones((1, 3), np.float32), [1], sample_weight=[1e38])
     with pytest.raises(ValueError, match="infinity"):
         XLDA(power=3.0).fit(np.full((2, 3), 1e20, np.float32), [0, 1])
 

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import DataConversionWarning
 
 from xlda.labels import Labels, label_list
+
+
+class Fruit(str, enum.Enum):  # noqa: UP042 - what people still write; its str() is "Fruit.PEAR"
+    PEAR = "pear"
 
 
 @pytest.mark.parametrize(
@@ -22,6 +29,7 @@ from xlda.labels import Labels, label_list
         (np.array([2.0, 1.0]), [2, 1]),
         (np.array([True, False]), [1, 0]),
         ([], []),
+        ([Fruit.PEAR], ["pear"]),
     ],
 )
 def test_str_and_int_of_every_kind_become_plain_ones(values, expected):
@@ -39,6 +47,8 @@ def test_str_and_int_of_every_kind_become_plain_ones(values, expected):
         ([0.5, 1.0], "holds float"),
         ([np.nan, 1.0], "holds float"),
         ([b"a"], "holds bytes"),
+        (["a", "a\0"], "end in NUL"),
+        (np.array(["2020"], "datetime64[ns]"), "datetime64"),
         ([2**70], "64 bits"),
         (np.array([2**63], dtype=np.uint64), "64 bits"),
         (None, "requires y to be passed"),
@@ -97,6 +107,22 @@ def test_str_beside_int_is_refused_and_changes_nothing():
     with pytest.raises(ValueError, match="Got str labels beside int ones"):
         Labels().check_kind([1], ["a"])
     assert labels.names.tolist() == ["a"]
+
+
+def test_a_column_of_labels_is_flattened_with_a_warning():
+    for column in ([["a"], ["b"]], np.array([["a"], ["b"]])):
+        with pytest.warns(DataConversionWarning):
+            assert label_list(column) == ["a", "b"]
+
+
+def test_the_lowest_empty_row_is_taken_first():
+    labels = Labels(["a", "b", "c", "d"])
+    for label in ("d", "a", "c"):
+        labels.remove(label)
+    assert labels.add(["x", "y", "z"]).tolist() == [0, 2, 3]
+    known = Labels(["a", None, "c", None])
+    assert known.live_rows.tolist() == [0, 2]
+    assert known.add(["x", "y", "z"]).tolist() == [1, 3, 4]
 
 
 def test_unknown_and_taken_labels_are_named():

@@ -58,18 +58,26 @@ def test_a_loaded_model_goes_on_as_if_never_saved(params, dtype, rng, tmp_path):
             learner.partial_fit(X[:1], [3])
 
 
-def test_removed_classes_take_no_room_in_the_file(data, tmp_path):
+def test_places_of_removed_classes_stay_free(data, tmp_path):
     X, y = data
-    clf = XLDA().fit(X, y).remove_class(3)
+    clf = XLDA().fit(X, y).remove_class(3).remove_class(1)
     loaded = reload(clf, tmp_path)
-    assert_same(clf, loaded)
-    assert loaded._moments.n_classes == 5
     np.testing.assert_allclose(clf.decision_function(X), loaded.decision_function(X), atol=1e-12)
+    for learner in (clf, loaded):
+        learner.partial_fit(X[:3], [70, 71, 72])
+        assert learner.classes_.tolist() == [0, 70, 2, 71, 4, 5, 72]
+    assert_same(clf, loaded)
+
+
+def test_classes_without_samples_come_back(tmp_path):
+    clf = reload(XLDA().partial_fit(np.ones((0, 2)), [], classes=["a", "b"]), tmp_path)
+    far = np.array([[1e6, 1e6 + 1], [1e6 + 2, 1e6 + 3]], np.float32)
+    np.testing.assert_allclose(clf.partial_fit(far, ["a", "a"]).means_[0], [1e6 + 1, 1e6 + 2])
 
 
 def test_labels_of_every_script_come_back(tmp_path):
-    names = ["ä", "苹果", "🍎", 'quote " and \\', "", " ", "line\nbreak"]
-    clf = reload(XLDA().fit(np.eye(7), names), tmp_path)
+    names = ["ä", "苹果", "🍎", 'quote " and \\', "", " ", "line\nbreak", "file \udcff name"]
+    clf = reload(XLDA().fit(np.eye(8), names), tmp_path)
     assert clf.classes_.tolist() == sorted(names)
     big = [-(2**63), 2**63 - 1, 0]
     assert reload(XLDA().fit(np.eye(3), big), tmp_path).classes_.tolist() == sorted(big)
@@ -87,6 +95,11 @@ def test_saving_before_learning_is_refused(tmp_path):
     with pytest.raises(ValueError, match="learned no class yet"):
         XLDA().save(tmp_path / "model.xlda")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_into_a_folder_that_is_not_there_names_it(data, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"No folder .*nowhere to write model\.xlda in"):
+        XLDA().fit(*data).save(tmp_path / "nowhere" / "model.xlda")
 
 
 def test_a_failed_save_leaves_the_old_file_and_no_other(data, tmp_path, monkeypatch):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from collections.abc import Iterable
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
@@ -18,7 +20,7 @@ from xlda import storage
 from xlda.arrays import Array, Rows
 from xlda.covariance import Shrinkage, Target, check_shrinkage
 from xlda.head import Head, Priors, new_head
-from xlda.inputs import checked_embeddings, checked_weights
+from xlda.inputs import check_magnitude, checked_embeddings, checked_weights
 from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
 from xlda.moments import ForgetError, Moments, PublishedMoments
@@ -29,6 +31,7 @@ _LEARNED = (
     "n_features_in_",
     "feature_names_in_",
     "source_position_",
+    "_lock",
     "_labels",
     "_moments",
     "_started_with",
@@ -69,11 +72,12 @@ class XLDA(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_
-        Labels, in the order of the columns of scores: as they came, those of one call sorted.
+        Labels, in the order of the columns of scores: as they came, those of one call sorted. A new class
+        takes the place of one that was removed.
     class_count_, means_
         Total weight and mean of each class; a class without samples has the mean NaN.
     covariance_
-        Unbiased pooled within-class covariance, without shrinkage.
+        Unbiased pooled within-class covariance, without shrinkage; with rule="slda", that rule's.
     shrinkage_
         The shrinkage in use.
     n_features_in_, n_samples_seen_
@@ -159,42 +163,47 @@ class XLDA(ClassifierMixin, BaseEstimator):
     def forget(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Undo having learned (X, y): the classifier is as if it had never seen them.
 
-        A class all of whose samples are forgotten stays known and never wins.
+        A class all of whose samples are forgotten stays known and never wins. With covariance="fixed" only
+        counts and means forget. Costs as much as learning; `docs/math.md` says what rounding leaves.
         """
         self._require_start("forget")
         embeddings, labels, weights = self._samples(X, y, sample_weight)
-        rows = self._labels.rows(labels)
-        try:
-            self._moments.forget(embeddings, rows, weights)
-        except ForgetError as error:
-            name = self._labels.names[error.row]
-            raise ValueError(
-                f"Cannot forget {error.taken:g} of class {name!r}: it has learned {error.have:g}."
-            ) from None
-        return self._changed(rows, _total(rows, weights))
+        with self._lock, interrupt_afterwards():
+            rows = self._labels.rows(labels)
+            try:
+                self._moments.forget(embeddings, rows, weights)
+            except ForgetError as error:
+                name = self._labels.names[error.row]
+                raise ValueError(
+                    f"Cannot forget {error.taken:g} of class {name!r}: it has learned {error.have:g}."
+                ) from None
+            return self._changed(rows, _total(rows, weights))
 
     def remove_class(self, label: Label) -> Self:
         """Let a class go. What its samples taught about the covariance common to all classes stays."""
         self._require_start("remove_class")
-        row = self._labels.remove(_one(label))
-        self._moments.drop(row)
-        return self._changed([row])
+        with self._lock, interrupt_afterwards():
+            row = self._labels.remove(_one(label))
+            self._moments.drop(row)
+            return self._changed([row])
 
     def rename_class(self, old: Label, new: Label) -> Self:
         """Give a class another label."""
         self._require_start("rename_class")
-        return self._changed([self._labels.rename(_one(old), _one(new, "new"))])
+        with self._lock, interrupt_afterwards():
+            return self._changed([self._labels.rename(_one(old), _one(new, "new"))])
 
     def merge_classes(self, into: Label, other: Label) -> Self:
         """Make `other` a part of `into`, as if its samples had been labelled so."""
         self._require_start("merge_classes")
-        kept, gone = self._labels.rows([_one(into, "into"), _one(other, "other")])
-        if kept == gone:
-            raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
-        count = float(self._moments.counts_of(gone))
-        self._moments.join(int(kept), int(gone))
-        self._labels.remove(_one(other))
-        return self._changed([int(kept), int(gone)], count)
+        with self._lock, interrupt_afterwards():
+            kept, gone = self._labels.rows([_one(into, "into"), _one(other, "other")]).tolist()
+            if kept == gone:
+                raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
+            count = float(self._moments.counts_of(gone))
+            self._moments.join(kept, gone)
+            self._labels.remove(_one(other))
+            return self._changed([kept, gone], count)
 
     def merge(self, other: XLDA) -> Self:
         """Learn all that another classifier has learned, as from its samples. `other` stays as it is.
@@ -207,25 +216,21 @@ class XLDA(ClassifierMixin, BaseEstimator):
             return self
         if not self.__sklearn_is_fitted__():
             self._check_params()
-            self._check_same(other)
+            self._check_mergeable(other)
             return self._become(copy.deepcopy(other))
         self._require_start("merge")
-        self._check_same(other)
-        if other.n_features_in_ != self.n_features_in_:
-            raise ValueError(
-                f"merge got a classifier of {other.n_features_in_} features; this one has "
-                f"{self.n_features_in_}. Only classifiers over the same backbone can be merged."
-            )
-        if self.rule == "slda":
-            raise ValueError("rule='slda' depends on the order, so it cannot be merged. Use rule='exact'.")
-        theirs = other._labels.live_rows
-        labels = other._labels.names[theirs].tolist()
-        self._labels.check_kind(labels)
-        self._moments.grow(self._labels.n_rows_with(labels))
-        rows = np.zeros(other._moments.n_classes, np.intp)
-        rows[theirs] = self._labels.add(labels)
-        self._moments.merge(other._moments, rows)
-        return self._changed(rows[theirs], other._moments.total)
+        self._check_mergeable(other)
+        one, two = (self, other) if id(self) < id(other) else (other, self)  # so that none waits for ever
+        with one._lock, two._lock, interrupt_afterwards():
+            theirs = other._labels.live_rows
+            labels = other._labels.names[theirs].tolist()
+            self._labels.check_kind(labels)
+            self._moments.reserve(self._labels.n_rows_with(labels))
+            rows = np.zeros(other._moments.n_classes, np.intp)
+            rows[theirs] = self._labels.add(labels)
+            self._moments.grow(self._labels.n_rows)
+            self._moments.merge(other._moments, rows)
+            return self._changed(rows[theirs], other._moments.weight_learned)
 
     # -- predicting
 
@@ -269,15 +274,15 @@ class XLDA(ClassifierMixin, BaseEstimator):
         return probabilities
 
     def to_linear(self) -> tuple[Array, Array]:
-        """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer.
+        """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer, float64.
 
         `decision_function` is X @ weights.T + bias, before the difference taken for two classes. With `power`
         set, X stands for the embeddings after that power. The covariance is renewed first.
         """
         self._let_renew()
-        weights, bias = self._current_head().linear()
-        live = self._labels.live_rows
-        return weights[live], bias[live]
+        head = self._current_head()
+        weights, bias = head.linear()
+        return weights[head.live_rows], bias[head.live_rows]
 
     # -- what was learned
 
@@ -303,7 +308,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
     def covariance_(self) -> Array:
         """Unbiased pooled within-class covariance, without shrinkage."""
         self._require_start("covariance_")
-        return self._moments.covariance()
+        with self._lock:
+            return self._moments.covariance()
 
     @property
     def shrinkage_(self) -> float:
@@ -319,25 +325,35 @@ class XLDA(ClassifierMixin, BaseEstimator):
     # -- on disk
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the classifier to one file, whole or not at all.
+        """Write the classifier to one file, whole or not at all: O(C d + d^2).
 
         `xlda.load` gives it back, and it goes on learning as if it had never been away.
         """
         self._require_start("save")
-        self._let_renew()
-        tensors, numbers = self._moments.to_arrays(self._labels.live_rows)
-        info = {
-            "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
-            "labels": self._labels.names[self._labels.live_rows].tolist(),
-            "numbers": numbers,
-            "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-        }
+        with self._lock:
+            self._let_renew()
+            tensors, numbers = self._moments.to_arrays()
+            info = {
+                "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+                "labels": self._labels.names.tolist(),
+                "numbers": numbers,
+                "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+            }
         storage.write(path, tensors, info)
 
     # -- how it works
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_moments")
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self.__dict__.get("_lock", nullcontext()):
+            return {name: value for name, value in super().__getstate__().items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.__sklearn_is_fitted__():
+            self._lock = threading.RLock()
 
     def _require_start(self, what: str) -> None:
         """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
@@ -367,12 +383,24 @@ class XLDA(ClassifierMixin, BaseEstimator):
         if not (isinstance(self.renew, Real) and 0 <= self.renew < np.inf):
             raise ValueError(f"renew is a number of at least 0; got {self.renew!r}.")
 
-    def _check_same(self, other: XLDA) -> None:
+    def _check_mergeable(self, other: XLDA) -> None:
         mine, theirs = self._learning_params(), other._started_with
         if mine != theirs:
             raise ValueError(
                 f"merge needs the same rule, covariance and power; here {mine}, in the other {theirs}."
             )
+        if not self.__sklearn_is_fitted__():
+            return
+        if other.n_features_in_ != self.n_features_in_:
+            raise ValueError(
+                f"merge got a classifier of {other.n_features_in_} features; this one has "
+                f"{self.n_features_in_}. Only classifiers over the same backbone can be merged."
+            )
+        names, their_names = (getattr(clf, "feature_names_in_", None) for clf in (self, other))
+        if names is not None and their_names is not None and names.tolist() != their_names.tolist():
+            raise ValueError("merge got a classifier whose features have other names or another order.")
+        if self.rule == "slda":
+            raise ValueError("rule='slda' depends on the order, so it cannot be merged. Use rule='exact'.")
 
     def _blank(self) -> Self:
         """A classifier with these parameters that has learned nothing."""
@@ -389,6 +417,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
         kind = PublishedMoments if self.rule == "slda" else Moments
         self._moments: Moments = kind(self.n_features_in_)
         self._labels = Labels()
+        self._lock = threading.RLock()  # learning and bringing the head up to date take turns
         self._started_with = self._learning_params()
         self._head: Head | None = None
         self._head_params: tuple[Any, ...] = ()
@@ -407,10 +436,13 @@ class XLDA(ClassifierMixin, BaseEstimator):
         self._labels.check_kind(ahead, labels)
         if weights is not None and self.rule == "slda":
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
-        self._moments.grow(self._labels.n_rows_with(ahead, labels))  # memory first: nothing can fail after it
-        rows_ahead, rows = self._labels.add(ahead), self._labels.add(labels)
-        self._moments.update(embeddings, rows, weights)
-        return self._changed(rows_ahead)._changed(rows, _total(rows, weights))
+        with self._lock, interrupt_afterwards() if len(labels) > 1 or ahead else nullcontext():
+            self._moments.reserve(self._labels.n_rows_with(ahead, labels))  # memory first: it may not be had
+            rows_ahead, rows = self._labels.add(ahead), self._labels.add(labels)
+            self._changed(rows_ahead)._changed(rows, _total(rows, weights))
+            self._moments.grow(self._labels.n_rows)
+            self._moments.update(embeddings, rows, weights)
+        return self
 
     def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:
         if self.__sklearn_is_fitted__():
@@ -443,7 +475,10 @@ class XLDA(ClassifierMixin, BaseEstimator):
                 f"X has {len(embeddings)}, y has {len(labels)}."
             )
         weights = checked_weights(sample_weight, len(embeddings))
-        if weights is None or (weights > 0).all():
+        if weights is None:
+            return embeddings, labels, None
+        check_magnitude(embeddings, weights.max(initial=0.0))
+        if (weights > 0).all():
             return embeddings, labels, weights
         kept = np.flatnonzero(weights)
         return embeddings[kept], [labels[i] for i in kept], weights[kept]
@@ -456,21 +491,30 @@ class XLDA(ClassifierMixin, BaseEstimator):
     def _current_head(self) -> Head:
         """The head of all that was learned: the one place where it is brought up to date."""
         self._require_start("XLDA")
-        moments, labels = self._moments, self._labels
-        overdue = self._weight_since_renewal > self.renew * moments.total and not moments.frozen
-        if self._head is None or overdue or self._head_params != self._scoring_params():
-            self._check_params()
-            self._head = new_head(
-                moments, labels, shrinkage=self.shrinkage, target=self.shrinkage_target, priors=self.priors
-            )
-            self._head_params = self._scoring_params()
-            self._weight_since_renewal = 0.0
-        elif self._touched:
-            self._head = self._head.updated(moments, labels, np.array(sorted(self._touched), np.intp))
-        self._touched.clear()
-        if not self._head.n_seen:
-            raise NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
-        return self._head
+        self._check_params()
+        with self._lock:
+            if not self._moments.n_seen:
+                raise NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
+            if self._head is None or self._overdue() or self._head_params != self._scoring_params():
+                self._head = new_head(
+                    self._moments,
+                    self._labels,
+                    shrinkage=self.shrinkage,
+                    target=self.shrinkage_target,
+                    priors=self.priors,
+                )
+                self._head_params = self._scoring_params()
+                self._weight_since_renewal = 0.0
+                self._touched.clear()
+            elif self._touched:
+                rows = np.array(sorted(self._touched), np.intp)
+                self._head = self._head.updated(self._moments, self._labels, rows)
+                self._touched.clear()
+            return self._head
+
+    def _overdue(self) -> bool:
+        """Whether enough was learned for the covariance to be inverted anew."""
+        return self._weight_since_renewal > self.renew * self._moments.total and not self._moments.frozen
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""
@@ -482,7 +526,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
         head = self._current_head()
         embeddings = checked_embeddings(self, X, self.power)
         scores = head.scores(embeddings)
-        live = self._labels.live_rows
+        live = head.live_rows
         return head, embeddings, scores if len(live) == head.n_rows else scores[:, live]
 
     @classmethod

@@ -81,6 +81,8 @@ def precision_matrix(
     array([[0.667, 0.   ],
            [0.   , 0.4  ]])
     """
+    if not np.isfinite(covariance).all():
+        raise ValueError("The covariance is not finite: embeddings or weights are too large.")
     asked = _shrinkage_number(covariance, dof, shrinkage)
     if target == "trace" and np.trace(covariance) <= len(covariance) * np.finfo(np.float64).tiny:
         return np.eye(len(covariance)), asked
@@ -99,11 +101,11 @@ def precision_matrix(
 
 
 def _shrinkage_number(covariance: Array, dof: float, shrinkage: Shrinkage) -> float:
-    if shrinkage == "oas":
-        return oas_shrinkage(covariance, dof)
-    if shrinkage == "ledoit-wolf":
-        return ledoit_wolf_shrinkage(covariance, dof)
-    return float(shrinkage)
+    if not isinstance(shrinkage, str):
+        return float(shrinkage)
+    estimate = oas_shrinkage if shrinkage == "oas" else ledoit_wolf_shrinkage
+    variance = np.trace(covariance) / len(covariance)
+    return estimate(covariance / variance, dof) if variance > 0 else 1.0  # the scale must not overflow
 
 
 def _inverse(matrix: Array) -> Array | None:

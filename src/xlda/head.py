@@ -7,6 +7,7 @@ numbers stay small, and all that is missing is a term common to all classes, whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -40,7 +41,7 @@ class Head:
     centre: Array  # (n_features,)
     precision: Array  # (n_features, n_features)
     shrinkage: float
-    prior_total: float | None  # what counts are divided by to give priors; None for equal priors
+    log_total: float | None  # of what counts are divided by to give priors; None for equal priors
     weights: Array  # (n_settled, n_features)
     bias: Array  # (n_settled,)
     late: LateRows
@@ -52,6 +53,11 @@ class Head:
         """Rows of the model, the empty ones included."""
         return len(self.names)
 
+    @property
+    def live_rows(self) -> Rows:
+        """Rows that have a label."""
+        return np.array([row for row, name in enumerate(self.names) if name is not None], dtype=np.intp)
+
     def labels(self, rows: Rows) -> Array:
         """Labels of `rows`, in the same shape."""
         return self.names[rows].astype(self.label_dtype)
@@ -59,10 +65,11 @@ class Head:
     def scores(self, embeddings: Array) -> Array:
         """Logit of every row for every embedding less the common term, shape (n, n_rows)."""
         centred = embeddings.astype(self.weights.dtype, copy=False) - self.centre
+        n_settled = len(self.weights)
         scores = np.empty((len(centred), self.n_rows), self.weights.dtype)
-        settled = scores[:, : len(self.weights)]
-        np.matmul(centred, self.weights.T, out=settled)
-        settled += self.bias
+        np.matmul(centred, self.weights.T, out=scores[:, :n_settled])
+        scores[:, :n_settled] += self.bias
+        scores[:, n_settled:] = -np.inf
         if self.n_late:
             rows, weights, bias = self.late.newest(self.n_late)
             scores[:, rows] = centred @ weights.T + bias
@@ -83,16 +90,18 @@ class Head:
         return term
 
     def linear(self) -> tuple[Array, Array]:
-        """Weights (n_rows, n_features) and bias (n_rows,) whose logits are these, for plain embeddings."""
+        """Weights (n_rows, n_features) and bias (n_rows,), float64, that give these logits."""
         settled = self._settled()
         weight, bias = self._common()
-        biases = settled.bias - settled.weights @ self.centre + bias
-        return settled.weights + weight.astype(biases.dtype), biases
+        weights = settled.weights.astype(np.float64)
+        biases = settled.bias - weights @ self.centre.astype(np.float64) + bias
+        weights += weight
+        return weights, biases
 
     def _common(self) -> tuple[Array, float]:
         centre = self.centre.astype(np.float64)
         weight: Array = self.precision.astype(np.float64) @ centre
-        return weight, float(-0.5 * centre @ weight)
+        return weight, float(-0.5 * centre @ weight) - (self.log_total or 0.0)
 
     def updated(self, moments: Moments, labels: Labels, rows: Rows) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
@@ -105,6 +114,7 @@ class Head:
             late=late,
             n_late=self.n_late + len(rows),
             n_seen=moments.n_seen,
+            log_total=None if self.log_total is None else math.log(moments.total),
         )
         return head if head.n_late <= min(MOST_LATE, head.n_rows // 8) else head._settled()
 
@@ -115,10 +125,10 @@ class Head:
         seen = counts > 0
         means[~seen] = 0.0
         weights = means @ self.precision
-        prior = 1.0 if self.prior_total is None else counts / self.prior_total
-        log_prior = np.log(prior, out=np.zeros(len(rows)), where=seen)
-        bias = np.where(seen, log_prior - 0.5 * np.einsum("ij,ij->i", means, weights), -np.inf)
-        return weights, bias.astype(weights.dtype)
+        bias = -0.5 * np.einsum("ij,ij->i", means, weights)
+        if self.log_total is not None:  # the total itself is in the common term
+            bias = bias + np.log(np.where(seen, counts, 1.0))
+        return weights, np.where(seen, bias, -np.inf).astype(weights.dtype)
 
     def _settled(self) -> Head:
         """The same head with its late rows among the others: O(C d), so only now and then."""
@@ -135,7 +145,7 @@ def new_head(
 ) -> Head:
     """Head of all that `moments` has learned so far. Costs O(d^3 + C d^2)."""
     precision, used = precision_matrix(moments.covariance(), moments.dof, shrinkage, target)
-    n_rows, dtype = moments.n_classes, moments.dtype
+    n_rows, dtype = labels.n_rows, moments.dtype
     weights = np.empty((n_rows, moments.n_features), dtype)
     bias = np.empty(n_rows, dtype)
     head = Head(
@@ -144,7 +154,7 @@ def new_head(
         centre=moments.centre().astype(dtype),
         precision=precision.astype(dtype),
         shrinkage=used,
-        prior_total=moments.total if priors == "empirical" else None,
+        log_total=math.log(moments.total) if priors == "empirical" else None,
         weights=weights,
         bias=bias,
         late=LateRows.none_of(weights),

@@ -29,7 +29,7 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
         X = X.astype(np.float32)
     if power is not None:
         X = signed_power(X, power)
-    _check_magnitude(X)
+    check_magnitude(X)
     checked: Array = X
     return checked
 
@@ -66,15 +66,17 @@ def signed_power(embeddings: Array, power: float) -> Array:
     return np.copysign(raised, embeddings, out=raised)
 
 
-def _check_magnitude(X: Array) -> None:
-    """Refuse NaN, infinity, and values whose sums of squares would leave the range of their precision."""
+def check_magnitude(X: Array, weight: float = 1.0) -> None:
+    """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
     flat = X.ravel(order="K")
     with np.errstate(all="ignore"):
         sum_of_squares = np.dot(flat, flat)
-    if not sum_of_squares <= _MOST[X.dtype]:  # NaN is not either
+    if not sum_of_squares * weight <= _MOST[X.dtype]:  # NaN is not either
         assert_all_finite(X, input_name="X", estimator_name="XLDA")
+        with_weights = f" with weights up to {weight:.3g}" if weight > 1 else ""
         raise ValueError(
-            f"X has values up to {np.abs(X).max():.3g}, too large to square and add in {X.dtype}. Scale them."
+            f"X has values up to {np.abs(X).max():.3g}{with_weights}: their squares add up to more than "
+            f"{X.dtype} can hold. Scale them down."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -30,6 +31,8 @@ def label_list(values: Any, name: str = "y") -> list[Label]:
     if values is None:
         raise ValueError(f"XLDA requires {name} to be passed, but the target {name} is None.")
     array = np.asarray(values)
+    if array.dtype.kind in "mM":
+        raise ValueError(f"Unknown label type: {name} holds {array.dtype}. Labels are all str or all int.")
     if array.ndim != 1:
         array = column_or_1d(array, warn=True)
     if array.dtype.kind == "i":
@@ -39,14 +42,17 @@ def label_list(values: Any, name: str = "y") -> list[Label]:
     if array.dtype.kind == "U" and isinstance(values, np.ndarray):
         return list(array.tolist())
     # A list with both "a" and 1 has become an array of str by now: look at what came.
-    originals = values if isinstance(values, list | tuple) else array.tolist()
+    flat = isinstance(values, list | tuple) and np.ndim(values) == 1
+    originals = values if flat else array.tolist()
     return _by_type(originals, name)
 
 
 def _by_type(values: Sequence[Any], name: str) -> list[Label]:
     types = {str if isinstance(v, str) else int if isinstance(v, Integral) else type(v) for v in values}
     if types <= {str}:
-        return [str(value) for value in values]
+        if any(value.endswith("\0") for value in values):
+            raise ValueError(f"Unknown label type: {name} holds str that end in NUL, which NumPy drops.")
+        return [str.__str__(value) for value in values]  # an enum's value, not its name
     if types <= {int}:
         return _within_int64([int(value) for value in values], name)
     found = " and ".join(sorted(kind.__name__ for kind in types))
@@ -69,7 +75,7 @@ def _kind_of(labels: Iterable[Label]) -> type | None:
 class Labels:
     """A two-way table: label to row, row to label.
 
-    A label keeps its row for as long as it is known. The row of a removed label is empty until a
+    A label keeps its row for as long as it is known. The row of a removed label is empty until the next
     newcomer takes it, so the table grows with the labels alive, not with all there ever were.
 
     >>> labels = Labels()
@@ -81,13 +87,13 @@ class Labels:
     array(['apple', 'pear', 'banana'], dtype='<U6')
     """
 
-    def __init__(self, known: Iterable[Label] = ()) -> None:
-        self._row_of: dict[Label, int] = {}
-        self._names: Array = np.empty(8, dtype=object)
-        self._n_rows = 0
-        self._empty_rows: list[int] = []
-        for label in known:
-            self._give_row(label)
+    def __init__(self, known: Iterable[Label | None] = ()) -> None:
+        names = list(known)
+        self._names: Array = np.empty(max(len(names), 8), dtype=object)
+        self._names[: len(names)] = names
+        self._n_rows = len(names)
+        self._row_of = {label: row for row, label in enumerate(names) if label is not None}
+        self._empty_rows = [row for row, label in enumerate(names) if label is None]  # a heap
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -158,7 +164,7 @@ class Labels:
         """Take `label` out and return the row it had."""
         (row,) = self.rows([label])
         del self._row_of[label]
-        self._empty_rows.append(int(row))
+        heapq.heappush(self._empty_rows, int(row))
         self._overwrite(row, None)
         return int(row)
 
@@ -178,7 +184,7 @@ class Labels:
 
     def _give_row(self, label: Label) -> None:
         if self._empty_rows:
-            row = self._empty_rows.pop()
+            row = heapq.heappop(self._empty_rows)
             self._overwrite(row, label)
         else:
             row = self._n_rows

@@ -15,20 +15,21 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import blas
 
 from xlda.arrays import Array, Rows, mirrored
+from xlda.interrupts import interrupt_afterwards
 
 PENDING_BYTES = 32 * 2**20  # of residual rows kept before one rank-k product folds them in
 MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
 BLOCK = 128  # rows worked on at once: few enough to stay in the cache
 CROWD = 16  # more samples than this of one class in a batch are taken together
-EMPTY = 1e-9  # a class left with less than this share of its count is empty
+EMPTY = 1e-12  # a class left with less than this share of its count is empty
 
 
 class Moments:
     """Running sums of a stream of (embedding, row) pairs, one row a class.
 
     Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples.
-    Means are kept in the precision of the widest embeddings seen (float32 or float64), relative to the first
-    embedding, so that an offset common to all embeddings costs no accuracy; the scatter is always float64.
+    Means are kept in the precision of the widest embeddings seen (float32 or float64), relative to one of the
+    first, so that an offset common to all embeddings costs no accuracy; the scatter is always float64.
 
     Arguments are trusted to be finite and of the right shape; `XLDA` checks them.
 
@@ -92,9 +93,8 @@ class Moments:
         return means
 
     def centre(self) -> Array:
-        """Mean of the class means, shape (n_features,), float64."""
-        seen = self._counts[: self.n_classes] > 0
-        share = seen / max(seen.sum(), 1)
+        """Mean of all samples, shape (n_features,), float64."""
+        share = self._counts[: self.n_classes] / (self.total or 1.0)
         centre: Array = share.astype(self.dtype) @ self._offsets[: self.n_classes]
         return self._origin.astype(np.float64) + centre
 
@@ -124,6 +124,11 @@ class Moments:
     def total(self) -> float:
         """Total weight of all classes."""
         return float(self._counts[: self.n_classes].sum())
+
+    @property
+    def weight_learned(self) -> float:
+        """Total weight that the covariance stands for, dropped classes included."""
+        return self.total + self._dof_of_dropped
 
     @property
     def n_seen(self) -> int:
@@ -156,17 +161,22 @@ class Moments:
         other = copy.deepcopy(other) if other is self else other
         self._widen(other.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
-        seen = np.flatnonzero(other._counts[: other.n_classes])
-        if not self._has_origin:
+        if other._has_origin and not self._has_origin:
             self._set_origin(other._origin)
+        if not self.frozen:
+            self._merge_scatter(other)
+        seen = np.flatnonzero(other._counts[: other.n_classes])
         for block in _blocks(seen):
             theirs = other.means_from(self._origin.astype(np.float64), block).astype(self.dtype)
             self._absorb_distinct(theirs, rows[block], other._counts[block], sign=1)
-        if self._frozen_dof is None:
-            other.fold()
-            self._scatter += other._scatter
-            self._dof_of_dropped += other._dof_of_dropped
         self.n_samples += other.n_samples
+
+    def _merge_scatter(self, other: Moments) -> None:
+        other.fold()
+        if other._frozen_dof is not None:  # so is the sum
+            self._frozen_dof = other._frozen_dof + (self.dof if self.n_samples else 0.0)
+        self._scatter += other._scatter
+        self._dof_of_dropped += other._dof_of_dropped
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
@@ -197,12 +207,16 @@ class Moments:
         """Whether the covariance has stopped learning."""
         return self._frozen_dof is not None
 
-    def grow(self, n_classes: int) -> None:
-        """Have at least `n_classes` rows. Memory doubles, so that a new class costs O(d) in the long run."""
+    def reserve(self, n_classes: int) -> None:
+        """Have memory for `n_classes`. It doubles, so that a new class costs O(d) in the long run."""
         if n_classes > len(self._counts):
             capacity = max(n_classes, 2 * len(self._counts), 8)
-            self._counts = _lengthened(self._counts, capacity)
             self._offsets = _lengthened(self._offsets, capacity)
+            self._counts = _lengthened(self._counts, capacity)
+
+    def grow(self, n_classes: int) -> None:
+        """Have at least `n_classes` rows."""
+        self.reserve(n_classes)
         self.n_classes = max(self.n_classes, n_classes)
 
     def fold(self) -> None:
@@ -210,13 +224,14 @@ class Moments:
         if self._pending is None or not self._n_pending:
             return
         columns = self._pending[: self._n_pending].T
-        if self.dtype == np.float32:
-            self._scatter += blas.ssyrk(self._pending_sign, columns)
-        else:
-            self._scatter = blas.dsyrk(
-                self._pending_sign, columns, beta=1.0, c=self._scatter, overwrite_c=True
-            )
-        self._n_pending = 0
+        with interrupt_afterwards():  # or the rows would count twice
+            if self.dtype == np.float32:
+                self._scatter += blas.ssyrk(self._pending_sign, columns)
+            else:
+                self._scatter = blas.dsyrk(
+                    self._pending_sign, columns, beta=1.0, c=self._scatter, overwrite_c=True
+                )
+            self._n_pending = 0
 
     # -- how samples come in
 
@@ -227,7 +242,7 @@ class Moments:
             return
         self._widen(embeddings.dtype)
         if not self._has_origin:
-            self._set_origin(embeddings[0])
+            self._set_origin(np.median(embeddings[:BLOCK], axis=0))  # far from no sample but outliers
         if len(rows) == 1:
             self._absorb_one(embeddings[0], int(rows[0]), 1.0 if weights is None else float(weights[0]), sign)
         else:
@@ -247,7 +262,7 @@ class Moments:
         residual -= offset
         if not self.frozen:
             scale = (weight * (before / after if after else 1.0)) ** 0.5
-            np.multiply(residual, scale, out=self._reserve(1, sign)[0])
+            np.multiply(residual, scale, out=self._waiting(1, sign)[0])
         residual *= sign * weight / after if after else 0.0
         offset += residual
         if not after:
@@ -279,9 +294,9 @@ class Moments:
         if self.frozen:
             return
         shift *= (1.0 - (before / after) ** 0.5) / weight if after else 0.0
-        waiting = np.subtract(residuals, shift, out=self._reserve(len(residuals), sign))
+        row_block = np.subtract(residuals, shift, out=self._waiting(len(residuals), sign))
         if (weights != 1.0).any():
-            waiting *= np.sqrt(weights).astype(self.dtype)[:, None]
+            row_block *= np.sqrt(weights).astype(self.dtype)[:, None]
 
     def _absorb_distinct(self, residuals: Array, rows: Rows, weights: Array, sign: int) -> None:
         """One sample of each class in `rows`, (n, n_features), less the origin; they are overwritten."""
@@ -294,7 +309,7 @@ class Moments:
         residuals -= offsets
         if not self.frozen:
             scale = np.sqrt(weights * np.where(left, before, 1.0) / divisor)
-            np.multiply(residuals, scale.astype(self.dtype)[:, None], out=self._reserve(len(rows), sign))
+            np.multiply(residuals, scale.astype(self.dtype)[:, None], out=self._waiting(len(rows), sign))
         residuals *= (sign * weights / divisor).astype(self.dtype)[:, None]
         offsets += residuals
         if sign < 0:
@@ -312,7 +327,7 @@ class Moments:
         copied[:] = array[rows]
         return copied
 
-    def _reserve(self, n_rows: int, sign: int) -> Array:
+    def _waiting(self, n_rows: int, sign: int) -> Array:
         """Room for the next rows waiting to be folded in."""
         if self._pending is None:
             capacity = PENDING_BYTES // (self.n_features * self.dtype.itemsize)
@@ -341,12 +356,12 @@ class Moments:
 
     # -- leaving and coming back
 
-    def to_arrays(self, rows: Rows) -> tuple[dict[str, Array], dict[str, Any]]:
-        """All there is to know of the classes in `rows`, as tensors and as numbers."""
+    def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """All there is to know, as tensors (not copied where that can be) and as numbers."""
         tensors: dict[str, Array] = {
-            "counts": self._counts[rows],
+            "counts": self._counts[: self.n_classes],
             "origin": self._origin,
-            "offsets": self._offsets[rows],
+            "offsets": self._offsets[: self.n_classes],
             "scatter": self.scatter,
         }
         numbers = {
@@ -362,9 +377,9 @@ class Moments:
         offsets = tensors["offsets"]
         moments = cls(offsets.shape[1])
         moments.n_classes = len(offsets)
-        moments._has_origin = moments.n_classes > 0
         moments._counts, moments._origin, moments._offsets = tensors["counts"], tensors["origin"], offsets
         moments._scatter = np.asfortranarray(np.triu(tensors["scatter"]))
+        moments._has_origin = bool(moments._counts.any())
         moments.n_samples = numbers["n_samples"]
         moments._dof_of_dropped = numbers["dof_of_dropped"]
         moments._frozen_dof = numbers["frozen_dof"]
@@ -400,7 +415,7 @@ class PublishedMoments(Moments):
             residual = embedding.astype(self.dtype) - self._offsets[row]
             if not self.frozen:
                 scale = (self.n_samples / (self.n_samples + 1)) ** 0.5
-                self._reserve(1, 1)[0] = residual * self.dtype.type(scale)
+                self._waiting(1, 1)[0] = residual * self.dtype.type(scale)
             self._counts[row] += 1
             self._offsets[row] += residual / self.dtype.type(self._counts[row])
             self.n_samples += 1

@@ -28,16 +28,21 @@ Tensors = dict[str, Array]
 def write(path: str | os.PathLike[str], tensors: Tensors, info: dict[str, Any]) -> None:
     """Write `tensors` and the JSON-able `info`. A file already there is replaced only by a complete one."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
-        "info": json.dumps(info, sort_keys=True, ensure_ascii=False),
+        "info": json.dumps(info, sort_keys=True),
     }
     metadata["sha256"] = _digest(tensors, metadata)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        save_file(tensors, unfinished, metadata)
+        try:
+            save_file(tensors, unfinished, metadata)
+        except SafetensorError as error:
+            raise OSError(f"{path} cannot be written: {error}") from error
         _flush_to_disk(unfinished)
         unfinished.replace(path)
     finally:
