@@ -35,8 +35,8 @@ EPOCH = """\
 ### An epoch beside the paper's T2 and T5
 
 Time a sample times the samples of the shape. FC is a torch layer, batches of 512, SGD with momentum and
-cosine decay, timed on 3 batches; the published rule is timed on 300 samples; XLDA learns in batches of 512. FC
-to convergence takes the paper's number of epochs. The paper's times are from an i9-10920X with an RTX A6000."""
+cosine decay, timed on 3 batches; the published rule is timed on 300 samples; XLDA learns in batches of 512.
+FC to convergence takes the paper's number of epochs. The paper measured on an i9-10920X with an RTX A6000."""
 WHOLE = """\
 ### Whole epochs, every sample learned
 

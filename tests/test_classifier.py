@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 import oracle
 from conftest import blobs
 from xlda import XLDA, load
+from xlda.moments import Moments
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
 
@@ -95,6 +96,7 @@ BAD_CALLS = {
     "predict width": (lambda c: c.predict(np.ones((2, 7))), "X has 7 features"),
     "predict nan": (lambda c: c.predict(np.full((2, 8), np.nan)), "contains NaN"),
     "k": (lambda c: c.predict_topk(GOOD, 0), "at least 1"),
+    "k of bool": (lambda c: c.predict_topk(GOOD, True), "whole number"),
     "k of another type": (lambda c: c.predict_topk(GOOD, 2.5), "whole number"),
 }
 
@@ -107,6 +109,8 @@ def test_bad_input_is_named_and_changes_nothing(bad, clf):
         call(clf)
     assert state(clf) == before
     assert clf.get_params() == params
+    clf.set_params(shrinkage=0.31).predict(GOOD)  # a head made anew, from all rows there are
+    assert clf._moments.n_classes == clf._labels.n_rows == 6
 
 
 def test_only_another_classifier_can_be_merged(clf):
@@ -124,6 +128,8 @@ def test_only_another_classifier_can_be_merged(clf):
         {"priors": [0.5, 0.5]},
         {"power": 0},
         {"power": "x"},
+        {"power": np.inf},
+        {"renew": np.inf},
         {"renew": -1},
     ],
 )
@@ -146,10 +152,10 @@ def test_parameters_of_learning_cannot_change_half_way(change, clf, named):
     clf.fit(*named).predict(GOOD)
 
 
-@pytest.mark.parametrize("renew", [None, np.nan, "x"])
-def test_a_bad_parameter_set_later_is_named(renew, clf):
-    with pytest.raises(ValueError, match="renew is a number"):
-        clf.set_params(renew=renew).predict(GOOD)
+@pytest.mark.parametrize("params", [{"renew": None}, {"renew": np.nan}, {"shrinkage": 2}, {"priors": "x"}])
+def test_a_bad_parameter_set_later_is_named(params, clf):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        clf.set_params(**params).predict(GOOD)
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "predict_topk"])
@@ -507,3 +513,114 @@ def test_one_thousand_classes_of_one_sample_each(rng):
         clf.partial_fit(X[start : start + 100], np.arange(start, start + 100))
         assert (clf.predict(X[: start + 100]) == np.arange(start + 100)).all()
     assert not clf.covariance_.any()
+
+
+# -- between two renewals, and at them
+
+
+@pytest.mark.parametrize("change", ["forget", "merge"])
+def test_renew_0_follows_every_change(change, data):
+    X, y = data
+    if change == "forget":
+        clf, fresh = XLDA(renew=0).fit(X, y).forget(X[200:], y[200:]), XLDA().fit(X[:200], y[:200])
+    else:
+        clf = XLDA(renew=0).fit(X[:200], y[:200]).merge(XLDA().fit(X[200:], y[200:]))
+        fresh = XLDA().fit(X, y)
+    np.testing.assert_allclose(clf.decision_function(X), fresh.decision_function(X), atol=1e-9)
+
+
+def test_renew_counts_weights(data):
+    X, y = data
+    clf = XLDA(renew=0.1).fit(X, y)
+    kept = clf._current_head().precision
+    clf.partial_fit(X[:1], y[:1], sample_weight=[100])
+    assert clf._current_head().precision is not kept
+
+
+def test_merging_takes_effect_before_a_renewal(named):
+    X, y = named
+    clf = XLDA(renew=100.0).fit(X, y).merge_classes("fig", "plum")
+    assert set(clf.predict(X)) <= set(clf.classes_)
+    one = XLDA(renew=100.0).fit(X[:200], y[:200]).merge(XLDA().fit(X[200:] + 50, ["new"] * 100))
+    assert (one.predict(X[200:] + 50) == "new").all()
+
+
+def test_many_small_changes_are_all_remembered(rng):
+    X, y = blobs(rng, n_samples=300, n_classes=30)
+    clf = XLDA(renew=1e9).fit(X, y)
+    for _ in range(60):  # more rows than are kept one by one
+        clf.partial_fit(X, y)
+    clf.partial_fit(X[:1] + 9, [99])
+    assert sum(map(len, clf._touched)) < 11_000
+    np.testing.assert_array_equal(clf.classes_[clf.decision_function(X).argmax(axis=1)], clf.predict(X))
+    assert clf.predict(X[:1] + 9) == [99]
+
+
+def test_the_target_takes_effect_at_once(clf, named):
+    X, y = named
+    expected = XLDA(shrinkage_target="identity").fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(clf.set_params(shrinkage_target="identity").decision_function(X), expected)
+
+
+def test_classes_named_ahead_do_not_fix_the_covariance(data):
+    X, y = data
+    clf = XLDA(covariance="fixed").partial_fit(X[:0], [], classes=np.arange(6)).partial_fit(X, y)
+    np.testing.assert_allclose(clf.covariance_, XLDA().fit(X, y).covariance_)
+
+
+def test_empirical_priors_allow_classes_without_samples(data):
+    X, y = data
+    clf = XLDA(priors="empirical").partial_fit(X, y, classes=np.arange(8))
+    assert (clf.predict_proba(X)[:, 6:] == 0).all()
+
+
+def test_labels_of_another_kind_are_welcome_once_all_are_gone():
+    clf = XLDA(renew=100.0).fit(np.eye(2), [0, 1]).remove_class(0).remove_class(1)
+    assert clf.partial_fit(np.eye(2), ["a", "b"]).predict(np.eye(2)).tolist() == ["a", "b"]
+
+
+def test_samples_seen_are_never_negative():
+    clf = XLDA().partial_fit([[1.0], [2.0]], ["a", "a"], sample_weight=[2, 1])
+    clf.forget([[1.0], [1.0], [2.0]], ["a"] * 3)
+    assert clf.n_samples_seen_ == 0
+
+
+# -- what a refused merge leaves
+
+
+def test_merging_into_a_new_classifier_checks_it_first(clf):
+    with pytest.raises(ValueError, match="shrinkage is in"):
+        XLDA(shrinkage=2).merge(clf)
+    new = XLDA(power=0.5)
+    with pytest.raises(ValueError, match="same rule"):
+        new.merge(clf)
+    assert not hasattr(new, "classes_")
+
+
+def test_merge_goes_by_what_was_learned_with(clf, named):
+    with pytest.raises(ValueError, match="same rule"):
+        clf.merge(XLDA(power=0.5).fit(*named).set_params(power=None))
+    with pytest.raises(ValueError, match="changed after learning began"):
+        clf.set_params(power=0.5).merge(XLDA(power=0.5).fit(*named))
+
+
+def test_what_slda_refuses_changes_nothing(named):
+    X, y = named
+    one, other = (XLDA(rule="slda").fit(X, names) for names in (y, np.char.add(y, "s")))
+    with pytest.raises(ValueError, match="cannot be merged"):
+        one.merge(other)
+    with pytest.raises(ValueError, match="no sample weights"):
+        one.partial_fit(GOOD, ["new", "new"], sample_weight=[1, 2])
+    assert one.classes_.tolist() == sorted(set(y))
+
+
+def test_without_memory_nothing_changes(clf, monkeypatch):
+    def full(self, n_classes):
+        raise MemoryError
+
+    other, before = XLDA().fit(np.eye(8), list("abcdefgh")), clf.classes_.tolist()
+    monkeypatch.setattr(Moments, "reserve", full)
+    for call in (lambda: clf.merge(other), lambda: clf.partial_fit(GOOD, ["x", "y"])):
+        with pytest.raises(MemoryError):
+            call()
+    assert clf.classes_.tolist() == before

@@ -118,3 +118,23 @@ def test_a_shrinkage_that_is_none_is_refused(shrinkage):
 def test_a_target_that_is_none_is_refused():
     with pytest.raises(ValueError, match="shrinkage_target is"):
         check_shrinkage(0.3, "diagonal")
+
+
+def test_edges_of_shrinkage():
+    for shrinkage in (0, 1, 0.3, "oas", "ledoit-wolf"):
+        check_shrinkage(shrinkage, "trace")
+    assert ledoit_wolf_shrinkage(np.diag([1.0, 0.0, 0.0]), 0.5) == 0.0
+    assert precision_matrix(np.zeros((3, 3)), 0, 0.3)[1] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("diagonal", "asked", "message"),
+    [
+        ([1.0, 0.0], 0.0, "1e-08 is used"),
+        ([5.0, -1.0], 0.1, r"0\.1; 1 is used"),
+        ([1e20, 1.0], 0.0, "not positive"),
+    ],
+)
+def test_how_much_more_shrinkage_is_used(diagonal, asked, message):
+    with pytest.warns(UserWarning, match=message):
+        precision_matrix(np.diag(diagonal), 5, asked)

@@ -125,3 +125,27 @@ def test_an_offset_costs_float32_scores_nothing(rng):
     )
     logits = far.decision_function(X + np.float32(1e3))
     np.testing.assert_array_equal(far.classes_[logits.argmax(axis=1)], far.predict(X + np.float32(1e3)))
+
+
+def test_new_rows_are_known_before_a_renewal(many):
+    X, _, clf = many
+    clf.partial_fit(X[:0], [], classes=[1000])
+    assert (clf.decision_function(X)[:, -1] == -np.inf).all()
+    weights, bias = clf.to_linear()
+    assert len(weights) == 101
+    assert bias[-1] == -np.inf
+    clf.partial_fit(X[:1] + 9, [1000])
+    assert clf.predict_topk(X, 999)[0].shape == (len(X), 101)
+
+
+def test_sizes_of_blocks_change_nothing(many, monkeypatch):
+    X, y, clf = many
+    labels, scores = clf.predict(X), clf.decision_function(X)
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(module, "SCORES_AT_ONCE", 10)  # less than one sample's
+    monkeypatch.setattr(module, "MOST_LATE", 3)
+    np.testing.assert_allclose(XLDA().fit(X, y).decision_function(X), scores, atol=1e-9)
+    np.testing.assert_array_equal(clf.predict(X), labels)
+    for i in range(5):
+        clf.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X[:1])
+    assert clf._head.n_late <= 3

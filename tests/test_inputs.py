@@ -32,6 +32,10 @@ def test_a_data_frame_keeps_its_names(data):
     np.testing.assert_array_equal(clf.predict(frame), XLDA().fit(X, y).predict(X))
     with pytest.raises(ValueError, match="feature names should match"):
         clf.predict(frame[list("bacdefgh")])
+    with pytest.raises(ValueError, match="feature names should match"):
+        clf.predict(frame[list("abc")])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        clf.predict(X)
     clf.fit(X, y)
     assert not hasattr(clf, "feature_names_in_")
 
@@ -40,6 +44,9 @@ def test_values_whose_squares_would_overflow_are_refused():
     clf = XLDA().fit(np.eye(3, dtype=np.float32), [0, 1, 2])
     with pytest.raises(ValueError, match=r"values up to 1e\+20: their squares"):
         clf.partial_fit(np.full((1, 3), 1e20, np.float32), [1])
+    clf.predict(np.full((1, 3), 1e14, np.float32))
+    with pytest.raises(ValueError, match="their squares"):
+        clf.predict(np.full((1, 3), 1e15, np.float32))
     with pytest.raises(ValueError, match=r"with weights up to 1e\+38: their squares"):
         clf.partial_fit(np.ones((1, 3), np.float32), [1], sample_weight=[1e38])
     with pytest.raises(ValueError, match="infinity"):
@@ -48,6 +55,13 @@ def test_values_whose_squares_would_overflow_are_refused():
 
 def test_float16_learns_in_float32(rng):
     X = rng.normal(size=(50, 4)).astype(np.float16)
-    clf = XLDA().fit(X, np.arange(50) % 3)
+    clf = XLDA().fit(X, np.arange(50) % 3).partial_fit(X, np.arange(50) % 3)
     assert clf.means_.dtype == np.float32
     np.testing.assert_array_equal(clf.predict(X), clf.predict(X.astype(np.float64)))
+
+
+def test_one_weight_is_for_all_and_infinity_for_none(data):
+    X, y = data
+    assert XLDA().fit(X, y, sample_weight=2.0).class_count_.sum() == 2 * len(X)
+    with pytest.raises(ValueError, match="infinity"):
+        XLDA().fit(X[:2], y[:2], sample_weight=[1, np.inf])

@@ -50,6 +50,8 @@ def test_str_and_int_of_every_kind_become_plain_ones(values, expected):
         (["a", "a\0"], "end in NUL"),
         (np.array(["2020"], "datetime64[ns]"), "datetime64"),
         ([2**70], "64 bits"),
+        ([-(2**70)], "64 bits"),
+        (np.array([1e30]), "64 bits"),
         (np.array([2**63], dtype=np.uint64), "64 bits"),
         (None, "requires y to be passed"),
         ([["a", "b"], ["c", "d"]], "1d array"),
@@ -132,3 +134,17 @@ def test_unknown_and_taken_labels_are_named():
     with pytest.raises(ValueError, match="Class 'b' exists already"):
         labels.rename("a", "b")
     assert labels.names.tolist() == ["a", "b"]
+
+
+def test_names_are_read_only_and_blank_where_removed():
+    labels = Labels(["a", "b", "c"])
+    labels.remove("b")
+    assert labels.names.tolist() == ["a", None, "c"]
+    with pytest.raises(ValueError, match="read-only"):
+        labels.names[0] = "x"
+
+
+def test_rows_if_known_is_none_for_a_newcomer():
+    labels = Labels(["a", "b"])
+    assert labels.rows_if_known(["b", "a", "b"]).tolist() == [1, 0, 1]
+    assert labels.rows_if_known(["b", "c"]) is None

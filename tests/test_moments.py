@@ -177,3 +177,56 @@ def test_the_published_rule_refuses_what_it_cannot_do():
     with pytest.raises(ValueError, match="cannot join"):
         learned.join(0, 1)
     assert learned.counts.tolist() == [1, 1]
+
+
+def test_counts_are_a_copy_and_the_centre_is_the_mean_of_all_samples():
+    learned = Moments(1)
+    learned.update([[1.0], [3.0], [11.0], [1.0]], [0, 1, 3, 0])
+    learned.counts[0] = 9
+    assert learned.counts.tolist() == [2, 1, 0, 1]
+    assert learned.centre() == pytest.approx([4.0])
+
+
+def test_moments_merge_with_themselves_crosswise():
+    X, rows = np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1])
+    learned, twice = Moments(1), Moments(1)
+    learned.update(X, rows)
+    learned.merge(learned, np.array([1, 0]))
+    twice.update(np.concatenate([X, X]), np.concatenate([rows, 1 - rows]))
+    np.testing.assert_allclose(learned.scatter, twice.scatter)
+
+
+def test_degrees_of_freedom_of_dropped_classes(rng):
+    X, rows = blobs(rng)
+    one, other = Moments(8), Moments(8)
+    one.update(X[:150], rows[:150])
+    other.update(X[150:], rows[150:])
+    other.drop(2)
+    dof = one.dof + other.dof
+    one.merge(other, np.arange(10, 16))
+    assert one.dof == dof
+    one.grow(20)
+    one.drop(19)  # never had a sample
+    assert one.dof == dof
+
+
+@pytest.mark.parametrize(("leave", "scatter"), [(lambda m: m.drop(1), 8.0), (lambda m: m.freeze(), 10.0)])
+def test_forgetting_the_rest_keeps_what_is_to_stay(leave, scatter):
+    learned = Moments(1)
+    learned.update([[0.0], [2.0], [5.0], [9.0]], [0, 0, 1, 1])
+    leave(learned)
+    for row, X in enumerate([[[0.0], [2.0]], [[5.0], [9.0]]]):
+        if learned.counts[row]:
+            learned.forget(X, [row, row])
+    np.testing.assert_allclose(learned.scatter, [[scatter]])
+
+
+def test_the_published_rule_freezes_and_takes_nothing(rng):
+    X, rows = blobs(rng)
+    learned = PublishedMoments(8)
+    learned.update(X[:100], rows[:100])
+    learned.freeze()
+    frozen = learned.covariance()
+    learned.update(X[100:], rows[100:])
+    learned.update(X[:0], [])
+    np.testing.assert_array_equal(learned.covariance(), frozen)

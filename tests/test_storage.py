@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import warnings
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_the_file_is_on_disk_before_it_takes_its_name(data, tmp_path, monkeypatc
     replace = Path.replace
     monkeypatch.setattr(Path, "replace", lambda self, to: (events.append("rename"), replace(self, to))[1])
     XLDA().fit(*data).save(tmp_path / "model.xlda")
-    assert events[:2] == ["fsync", "rename"]
+    assert events == ["fsync", "rename", "fsync"]  # the file, its name, the folder that has the name
 
 
 # -- files that are not what they should be
@@ -229,3 +230,30 @@ def test_opening_runs_no_code(small):
     header = json.loads(raw[8 : 8 + length])
     assert set(header) == {"__metadata__", "counts", "origin", "offsets", "scatter"}
     assert json.loads(header["__metadata__"]["info"])["labels"] == ["a", "b"]
+
+
+def test_tensors_of_any_layout_come_back(tmp_path):
+    given = {"a": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "b": np.arange(12.0)[::2]}
+    storage.write(tmp_path / "m", given, {})
+    for name, tensor in storage.read(tmp_path / "m")[0].items():
+        np.testing.assert_array_equal(tensor, given[name])
+
+
+def test_the_unfinished_file_is_beside_the_other_under_a_name_of_its_own(data, tmp_path, monkeypatch):
+    files, save = [], storage.save_file
+    monkeypatch.setattr(storage, "save_file", lambda t, f, m: (files.append(f), save(t, f, m))[1])
+    folder = tmp_path / "folder"  # not the current one
+    folder.mkdir()
+    for _ in range(2):
+        XLDA().fit(*data).save(folder / "model.xlda")
+    assert {file.parent for file in files} == {folder}
+    assert len(set(files)) == 2
+
+
+def test_saving_leaves_no_file_open(tmp_path, monkeypatch):
+    opened, closed, os_open, os_close = [], [], os.open, os.close
+    monkeypatch.setattr(storage.os, "open", lambda *args: (opened.append(os_open(*args)), opened[-1])[1])
+    monkeypatch.setattr(storage.os, "close", lambda d: (closed.append(d), os_close(d))[1])
+    storage.write(tmp_path / "m", {"a": np.eye(2)}, {})
+    assert opened
+    assert opened == closed

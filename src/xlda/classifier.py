@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Iterable
 from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -38,6 +37,7 @@ _LEARNED = (
     "_head",
     "_head_params",
     "_touched",
+    "_n_touched",
     "_weight_since_renewal",
 )
 
@@ -185,13 +185,13 @@ class XLDA(ClassifierMixin, BaseEstimator):
         with self._lock, interrupt_afterwards():
             row = self._labels.remove(_one(label))
             self._moments.drop(row)
-            return self._changed([row])
+            return self._changed(np.array([row]))
 
     def rename_class(self, old: Label, new: Label) -> Self:
         """Give a class another label."""
         self._require_start("rename_class")
         with self._lock, interrupt_afterwards():
-            return self._changed([self._labels.rename(_one(old), _one(new, "new"))])
+            return self._changed(np.array([self._labels.rename(_one(old), _one(new, "new"))]))
 
     def merge_classes(self, into: Label, other: Label) -> Self:
         """Make `other` a part of `into`, as if its samples had been labelled so."""
@@ -203,7 +203,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
             count = float(self._moments.counts_of(gone))
             self._moments.join(kept, gone)
             self._labels.remove(_one(other))
-            return self._changed([kept, gone], count)
+            return self._changed(np.array([kept, gone]), count)
 
     def merge(self, other: XLDA) -> Self:
         """Learn all that another classifier has learned, as from its samples. `other` stays as it is.
@@ -421,7 +421,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
         self._started_with = self._learning_params()
         self._head: Head | None = None
         self._head_params: tuple[Any, ...] = ()
-        self._touched: set[int] = set()  # rows whose mean or label the head does not have yet
+        self._n_touched = 0
+        self._touched: list[Rows] = []  # rows whose mean or label the head does not have yet
         self._weight_since_renewal = 0.0
 
     def _learn(
@@ -437,12 +438,20 @@ class XLDA(ClassifierMixin, BaseEstimator):
         if weights is not None and self.rule == "slda":
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
         with self._lock, interrupt_afterwards() if len(labels) > 1 or ahead else nullcontext():
-            self._moments.reserve(self._labels.n_rows_with(ahead, labels))  # memory first: it may not be had
-            rows_ahead, rows = self._labels.add(ahead), self._labels.add(labels)
-            self._changed(rows_ahead)._changed(rows, _total(rows, weights))
-            self._moments.grow(self._labels.n_rows)
+            rows = None if ahead else self._labels.rows_if_known(labels)
+            if rows is None:
+                rows = self._welcome(ahead, labels)
+            self._changed(rows, _total(rows, weights))
             self._moments.update(embeddings, rows, weights)
         return self
+
+    def _welcome(self, ahead: list[Label], labels: list[Label]) -> Rows:
+        """Rows of `labels`, making room for those that are new and for those named ahead."""
+        self._moments.reserve(self._labels.n_rows_with(ahead, labels))  # memory first: it may not be had
+        self._changed(self._labels.add(ahead))
+        rows = self._labels.add(labels)
+        self._moments.grow(self._labels.n_rows)
+        return rows
 
     def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:
         if self.__sklearn_is_fitted__():
@@ -483,10 +492,17 @@ class XLDA(ClassifierMixin, BaseEstimator):
         kept = np.flatnonzero(weights)
         return embeddings[kept], [labels[i] for i in kept], weights[kept]
 
-    def _changed(self, rows: Iterable[int] | Rows, weight: float = 0.0) -> Self:
-        self._touched.update(rows.tolist() if isinstance(rows, np.ndarray) else rows)
+    def _changed(self, rows: Rows, weight: float = 0.0) -> Self:
+        self._touched.append(rows)
+        self._n_touched += len(rows)
+        if self._n_touched > 2 * self._labels.n_rows + 10_000:
+            self._touched = [self._touched_rows()]
+            self._n_touched = len(self._touched[0])
         self._weight_since_renewal += weight
         return self
+
+    def _touched_rows(self) -> Rows:
+        return np.unique(np.concatenate(self._touched))
 
     def _current_head(self) -> Head:
         """The head of all that was learned: the one place where it is brought up to date."""
@@ -505,11 +521,10 @@ class XLDA(ClassifierMixin, BaseEstimator):
                 )
                 self._head_params = self._scoring_params()
                 self._weight_since_renewal = 0.0
-                self._touched.clear()
+                self._touched, self._n_touched = [], 0
             elif self._touched:
-                rows = np.array(sorted(self._touched), np.intp)
-                self._head = self._head.updated(self._moments, self._labels, rows)
-                self._touched.clear()
+                self._head = self._head.updated(self._moments, self._labels, self._touched_rows())
+                self._touched, self._n_touched = [], 0
             return self._head
 
     def _overdue(self) -> bool:

@@ -144,16 +144,19 @@ class Labels:
         except KeyError as missing:
             raise ValueError(f"Unknown class {missing.args[0]!r}: it has not been learned.") from None
 
+    def rows_if_known(self, labels: Sequence[Label]) -> Rows | None:
+        """Rows of `labels`, or None where one of them is new."""
+        try:
+            return np.fromiter(map(self._row_of.__getitem__, labels), np.intp, len(labels))
+        except KeyError:
+            return None
+
     def add(self, labels: Sequence[Label]) -> Rows:
         """Rows of `labels`, giving one to each newcomer (in sorted order)."""
         self.check_kind(labels)
-        row_of = self._row_of
-        try:
-            return np.array([row_of[label] for label in labels], dtype=np.intp)
-        except KeyError:
-            for label in sorted(set(labels).difference(row_of)):
-                self._give_row(label)
-            return self.rows(labels)
+        for label in sorted(set(labels).difference(self._row_of)):
+            self._give_row(label)
+        return self.rows(labels)
 
     def n_rows_with(self, *lists: Sequence[Label]) -> int:
         """Rows there will be once all these labels are added."""
