@@ -63,6 +63,7 @@ def test_precision_follows_the_widest_input(rng):
 @pytest.mark.parametrize("pending_rows", [1, 3, 130, 8192])
 def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", min(pending_rows, 128))
+    monkeypatch.setattr(module, "PIECE", min(pending_rows, 1024))
     monkeypatch.setattr(module, "MAX_PENDING", pending_rows)
     X, rows = blobs(rng)
     learned = Moments(X.shape[1])

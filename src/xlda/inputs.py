@@ -10,8 +10,8 @@ from sklearn.utils.validation import validate_data
 
 from xlda.arrays import Array
 
-_MOST = {  # that a sum of squares may be
-    np.dtype(kind): float(np.finfo(kind).max) ** 0.75 for kind in (np.float16, np.float32, np.float64)
+_MOST = {  # that a value may be, so that many squares can be added
+    np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)
 }
 
 
@@ -68,10 +68,8 @@ def signed_power(embeddings: Array, power: float) -> Array:
 
 def check_magnitude(X: Array, weight: float = 1.0) -> None:
     """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
-    flat = X.ravel(order="K")
-    with np.errstate(all="ignore"):
-        sum_of_squares = np.dot(flat, flat)
-    if not sum_of_squares * weight <= _MOST[X.dtype]:  # NaN is not either
+    most = _MOST[X.dtype] / max(weight, 1.0) ** 0.5
+    if X.size and not (X.max() <= most and X.min() >= -most):  # NaN is neither
         assert_all_finite(X, input_name="X", estimator_name="XLDA")
         with_weights = f" with weights up to {weight:.3g}" if weight > 1 else ""
         raise ValueError(

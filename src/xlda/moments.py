@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from scipy.linalg import blas
 
 from xlda.arrays import Array, Rows, mirrored
 from xlda.interrupts import interrupt_afterwards
+from xlda.parallel import in_parallel, in_parallel_with_blas, n_threads
+from xlda.rank_k import sum_of_outer_products
 
 PENDING_BYTES = 32 * 2**20  # of residual rows kept before one rank-k product folds them in
 MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
 BLOCK = 128  # rows worked on at once: few enough to stay in the cache
+PIECE = 1024  # rows shared out among threads
+WORTH_THREADS = 2**17  # numbers to work on; fewer are done sooner than a thread wakes up
 CROWD = 16  # more samples than this of one class in a batch are taken together
 EMPTY = 1e-12  # a class left with less than this share of its count is empty
 
@@ -59,6 +62,7 @@ class Moments:
         self._pending: Array | None = None  # rows r whose r r^T is not in the scatter yet
         self._n_pending = 0
         self._pending_sign = 1
+        self._products: list[Array] = []  # of the last fold, one a thread: memory used over and over
         self._work: Array | None = None
 
     # -- reading
@@ -166,9 +170,10 @@ class Moments:
         if not self.frozen:
             self._merge_scatter(other)
         seen = np.flatnonzero(other._counts[: other.n_classes])
-        for block in _blocks(seen):
-            theirs = other.means_from(self._origin.astype(np.float64), block).astype(self.dtype)
-            self._absorb_distinct(theirs, rows[block], other._counts[block], sign=1)
+        shift: Array = self._origin.astype(np.float64) - other._origin  # from their origin to this one
+        for some in _cut(seen, PIECE):
+            offsets, counts = other._offsets, other._counts[some]
+            self._absorb_distinct(offsets, some, shift.astype(self.dtype), rows[some], counts, sign=1)
         self.n_samples += other.n_samples
 
     def _merge_scatter(self, other: Moments) -> None:
@@ -189,7 +194,8 @@ class Moments:
         """Make class `other` a part of class `into`; its row is left empty. Costs O(d)."""
         count = self._counts[other : other + 1].copy()
         if count[0] > 0:
-            self._absorb_distinct(self._offsets[[other]], np.array([into]), count, sign=1)
+            nothing = np.zeros_like(self._origin)
+            self._absorb_distinct(self._offsets, np.array([other]), nothing, np.array([into]), count, sign=1)
         self._clear(other)
 
     def drop(self, row: int) -> None:
@@ -220,17 +226,24 @@ class Moments:
         self.n_classes = max(self.n_classes, n_classes)
 
     def fold(self) -> None:
-        """Bring the waiting rows into the scatter: one symmetric rank-k product."""
+        """Bring the waiting rows into the scatter: one symmetric rank-k product, shared out among threads."""
         if self._pending is None or not self._n_pending:
             return
-        columns = self._pending[: self._n_pending].T
+        rows, sign = self._pending[: self._n_pending], self._pending_sign
+        parts = n_threads() if rows.size * self.n_features > WORTH_THREADS else 1
+        while len(self._products) < parts:
+            self._products.append(np.zeros(self._scatter.shape, self.dtype, order="F"))
+
+        def multiply(start: int, stop: int, part: int) -> None:
+            sum_of_outer_products(rows[start:stop], sign, self._products[part])
+
+        def add(start: int, stop: int, part: int) -> None:
+            for product in self._products[:parts]:
+                self._scatter[:, start:stop] += product[:, start:stop]
+
         with interrupt_afterwards():  # or the rows would count twice
-            if self.dtype == np.float32:
-                self._scatter += blas.ssyrk(self._pending_sign, columns)
-            else:
-                self._scatter = blas.dsyrk(
-                    self._pending_sign, columns, beta=1.0, c=self._scatter, overwrite_c=True
-                )
+            in_parallel_with_blas(multiply, len(rows), parts)
+            in_parallel(add, self.n_features, parts)
             self._n_pending = 0
 
     # -- how samples come in
@@ -270,68 +283,83 @@ class Moments:
         self._counts[row] = after
 
     def _absorb_many(self, embeddings: Array, rows: Rows, weights: Array, sign: int) -> None:
-        """A batch, in blocks of one class or of different ones."""
+        """A batch, in portions of one class or of different ones."""
         self.grow(int(rows.max()) + 1)
-        for sample, one_class in _portions(rows):
-            residuals = self._taken(embeddings, sample, 0)
-            residuals -= self._origin
+        for samples, one_class in _portions(rows):
             if one_class:
-                self._absorb_class(residuals, int(rows[sample[0]]), weights[sample], sign)
+                for some in _cut(samples, BLOCK):
+                    self._absorb_class(embeddings, some, int(rows[some[0]]), weights[some], sign)
             else:
-                self._absorb_distinct(residuals, rows[sample], weights[sample], sign)
+                for some in _cut(samples, PIECE):
+                    self._absorb_distinct(embeddings, some, self._origin, rows[some], weights[some], sign)
 
-    def _absorb_class(self, residuals: Array, row: int, weights: Array, sign: int) -> None:
-        """Samples of one class, shape (n, n_features), given less the origin; they are overwritten."""
+    def _absorb_class(self, embeddings: Array, samples: Rows, row: int, weights: Array, sign: int) -> None:
+        """Samples of one class."""
         weight = float(weights.sum())
         before = float(self._counts[row])
         after = _left(before, before + sign * weight)
+        residuals = _taken(embeddings, samples, self._working_memory(1)[0])
+        residuals -= self._origin
         if not before:
             self._offsets[row] = residuals[0]  # any start will do; a near one keeps the residuals small
         residuals -= self._offsets[row]
-        shift = weights.astype(self.dtype) @ residuals
+        one_each = bool((weights == 1.0).all())
+        each = weights.astype(self.dtype)[:, None]
+        shift = (residuals if one_each else residuals * each).sum(axis=0)
         self._counts[row] = after
         self._offsets[row] = self._offsets[row] + shift * (sign / after) if after else 0.0
         if self.frozen:
             return
         shift *= (1.0 - (before / after) ** 0.5) / weight if after else 0.0
-        row_block = np.subtract(residuals, shift, out=self._waiting(len(residuals), sign))
-        if (weights != 1.0).any():
-            row_block *= np.sqrt(weights).astype(self.dtype)[:, None]
+        waiting = np.subtract(residuals, shift, out=self._waiting(len(residuals), sign))
+        if not one_each:
+            waiting *= np.sqrt(each)
 
-    def _absorb_distinct(self, residuals: Array, rows: Rows, weights: Array, sign: int) -> None:
-        """One sample of each class in `rows`, (n, n_features), less the origin; they are overwritten."""
+    def _absorb_distinct(
+        self, embeddings: Array, samples: Rows, origin: Array, rows: Rows, weights: Array, sign: int
+    ) -> None:
+        """Samples of different classes: `embeddings[samples] - origin` go to the classes `rows`."""
         before = self._counts[rows]
         after = before + sign * weights
         after[after < EMPTY * before] = 0.0
         left = after > 0
         divisor = np.where(left, after, 1.0)
-        offsets = self._taken(self._offsets, rows, 1)
-        residuals -= offsets
-        if not self.frozen:
-            scale = np.sqrt(weights * np.where(left, before, 1.0) / divisor)
-            np.multiply(residuals, scale.astype(self.dtype)[:, None], out=self._waiting(len(rows), sign))
-        residuals *= (sign * weights / divisor).astype(self.dtype)[:, None]
-        offsets += residuals
-        if sign < 0:
-            offsets[~left] = 0.0
-        self._offsets[rows] = offsets
+        scale = np.sqrt(weights * np.where(left, before, 1.0) / divisor).astype(self.dtype)[:, None]
+        step = (sign * weights / divisor).astype(self.dtype)[:, None]
+        waiting = None if self.frozen else self._waiting(len(rows), sign)
+        parts = n_threads() if len(rows) >= BLOCK and len(rows) * self.n_features > WORTH_THREADS else 1
+        work = self._working_memory(2 * parts)
+
+        def absorb(start: int, stop: int, part: int) -> None:
+            for first in range(start, stop, BLOCK):
+                block = slice(first, min(first + BLOCK, stop))
+                residuals = _taken(embeddings, samples[block], work[2 * part])
+                offsets = _taken(self._offsets, rows[block], work[2 * part + 1])
+                residuals -= origin
+                residuals -= offsets
+                if waiting is not None:
+                    np.multiply(residuals, scale[block], out=waiting[block])
+                residuals *= step[block]
+                offsets += residuals
+                if sign < 0:
+                    offsets[~left[block]] = 0.0
+                self._offsets[rows[block]] = offsets
+
+        in_parallel(absorb, len(rows), parts)
         self._counts[rows] = after
 
-    def _taken(self, array: Array, rows: Rows, place: int) -> Array:
-        """A copy of some rows, in memory that is used over and over: fresh pages cost more than the copy."""
-        if self._work is None or self._work.dtype != self.dtype:
-            self._work = np.empty((2, BLOCK, self.n_features), self.dtype)
-        copied = self._work[place, : len(rows)]
-        if array.dtype == self.dtype and array.flags.c_contiguous:
-            return np.take(array, rows, axis=0, out=copied, mode="clip")
-        copied[:] = array[rows]
-        return copied
+    def _working_memory(self, n_blocks: int) -> Array:
+        """Blocks to work in, used over and over: fresh pages cost more than what is done in them."""
+        work = self._work
+        if work is None or len(work) < n_blocks or work.dtype != self.dtype:
+            self._work = work = np.empty((n_blocks, BLOCK, self.n_features), self.dtype)
+        return work
 
     def _waiting(self, n_rows: int, sign: int) -> Array:
         """Room for the next rows waiting to be folded in."""
         if self._pending is None:
             capacity = PENDING_BYTES // (self.n_features * self.dtype.itemsize)
-            self._pending = np.empty((min(max(capacity, BLOCK), MAX_PENDING), self.n_features), self.dtype)
+            self._pending = np.empty((min(max(capacity, PIECE), MAX_PENDING), self.n_features), self.dtype)
         if self._n_pending + n_rows > len(self._pending) or sign != self._pending_sign:
             self.fold()
         self._pending_sign = sign
@@ -346,7 +374,7 @@ class Moments:
     def _widen(self, dtype: DTypeLike) -> None:
         if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
             self.fold()
-            self._pending = None
+            self._pending, self._products = None, []
             self._origin = self._origin.astype(np.float64)
             self._offsets = self._offsets.astype(np.float64)
 
@@ -387,7 +415,7 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.fold()
-        return {**self.__dict__, "_pending": None, "_work": None}
+        return {**self.__dict__, "_pending": None, "_products": [], "_work": None}
 
 
 class PublishedMoments(Moments):
@@ -442,7 +470,7 @@ class ForgetError(ValueError):
 
 
 def _portions(rows: Rows) -> Iterator[tuple[Rows, bool]]:
-    """Cut a batch into small blocks of samples that are all of one class (True) or all of different ones."""
+    """Cut a batch into samples that are all of one class (True) or all of different ones (False)."""
     n = len(rows)
     order = np.argsort(rows, kind="stable")
     is_first = np.diff(rows[order], prepend=-1) != 0
@@ -450,19 +478,26 @@ def _portions(rows: Rows) -> Iterator[tuple[Rows, bool]]:
     sizes = np.diff(starts, append=n)
     crowded = sizes > CROWD
     for start, size in zip(starts[crowded], sizes[crowded], strict=True):
-        for block in _blocks(order[start : start + size]):
-            yield block, True
+        yield order[start : start + size], True
     sparse = np.repeat(~crowded, sizes)
     turn = (np.arange(n) - np.repeat(starts, sizes))[sparse]  # which of its class's samples each one is
     in_turn = order[sparse][np.argsort(turn, kind="stable")]
     for same_turn in np.split(in_turn, np.cumsum(np.bincount(turn))[:-1]):
-        for block in _blocks(same_turn):
-            yield block, False
+        yield same_turn, False
 
 
-def _blocks(indices: Rows) -> Iterator[Rows]:
-    for start in range(0, len(indices), BLOCK):
-        yield indices[start : start + BLOCK]
+def _cut(indices: Rows, size: int) -> Iterator[Rows]:
+    for start in range(0, len(indices), size):
+        yield indices[start : start + size]
+
+
+def _taken(array: Array, rows: Rows, block: Array) -> Array:
+    """Copy some rows of `array` into `block`."""
+    copied = block[: len(rows)]
+    if array.dtype == block.dtype and array.flags.c_contiguous:
+        return np.take(array, rows, axis=0, out=copied, mode="clip")
+    copied[:] = array[rows]
+    return copied
 
 
 def _lengthened(array: Array, length: int) -> Array:

@@ -1,0 +1,66 @@
+"""A loop on a few threads of our own, with the BLAS kept to one thread in each.
+
+Left to itself, the BLAS has threads that go on spinning for a while after each call, on cores that the next
+step needs. Sharing out whole steps instead keeps all cores at work.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+MOST_THREADS = 8
+
+_pool: ThreadPoolExecutor | None = None
+_blas_in_hand = threading.Lock()  # two at once would leave it limited for ever
+
+
+def n_threads() -> int:
+    """As many threads as the BLAS would use now: whoever limits that limits this."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = [library.num_threads or 1 for library in _blas().lib_controllers]
+    return max(1, min(cores, MOST_THREADS, *threads))
+
+
+def in_parallel(work: Callable[[int, int, int], object], n: int, parts: int) -> None:
+    """Call `work(start, stop, part)` for each of `parts` equal stretches of `range(n)`, all at once."""
+    edges = [n * part // parts for part in range(parts + 1)]
+    tasks = [_threads().submit(work, edges[part], edges[part + 1], part) for part in range(1, parts)]
+    work(edges[0], edges[1], 0)
+    for task in tasks:
+        task.result()
+
+
+def in_parallel_with_blas(work: Callable[[int, int, int], object], n: int, parts: int) -> None:
+    """The same for work that calls the BLAS, which uses one thread in each part."""
+    if parts == 1:
+        work(0, n, 0)
+        return
+    with _blas_in_hand, _blas().limit(limits=1):
+        in_parallel(work, n, parts)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="xlda")
+    return _pool
+
+
+def _forget_threads() -> None:
+    global _pool, _blas_in_hand
+    _pool, _blas_in_hand = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
+    os.register_at_fork(after_in_child=_forget_threads)
