@@ -339,7 +339,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
                 "numbers": numbers,
                 "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             }
-        storage.write(path, tensors, info)
+            storage.write(path, tensors, info)  # tensors are not copies: nobody may learn meanwhile
 
     # -- how it works
 
