@@ -159,11 +159,13 @@ def measure_shape(name: str, full: bool) -> dict[str, Any]:
         key: [] for key in ("limit", "xlda 4096", "xlda 512", "xlda 1", "published")
     }
     published = PublishedRule(n_classes)
+    sizes = [(4096, 32_768), (512, 32_768), (1, 8_192)]
     for _ in range(ROUNDS):
         X, y = stream.draw(32_768)
         timings["limit"].append(limit(X) / len(X))
-        for batch_size, n in ((4096, len(X)), (512, len(X)), (1, 8_192)):
+        for batch_size, n in sizes:
             timings[f"xlda {batch_size}"].append(learn(clf, X[:n], y[:n], batch_size) / n)
+        sizes.append(sizes.pop(0))  # another one comes right after the limit in the next round
         timings["published"].append(published.learn(X[:60], y[:60]) / 60)
     if torch is not None:
         layer = FullyConnected(n_classes, n_samples // 512)

@@ -60,6 +60,20 @@ def test_precision_follows_the_widest_input(rng):
     np.testing.assert_allclose(learned.scatter, scatter, rtol=0, atol=1e-6 * np.abs(scatter).max())
 
 
+@pytest.mark.parametrize("handful", [0, 1, 50])
+def test_small_batches_learned_one_by_one_are_the_same(handful, rng, monkeypatch):
+    monkeypatch.setattr(module, "HANDFUL", handful)
+    X, rows = blobs(rng)
+    weights = rng.uniform(0.5, 2, len(X))
+    learned = Moments(X.shape[1])
+    for start in range(0, len(X), 20):
+        learned.update(X[start : start + 20], rows[start : start + 20], weights[start : start + 20])
+    counts, means, covariance = oracle.pooled(X, rows.tolist(), weights)
+    np.testing.assert_allclose(learned.counts, list(counts.values()))
+    np.testing.assert_allclose(learned.means, list(means.values()))
+    np.testing.assert_allclose(learned.covariance(), covariance)
+
+
 @pytest.mark.parametrize("pending_rows", [1, 3, 130, 8192])
 def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", min(pending_rows, 128))

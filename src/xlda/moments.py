@@ -20,6 +20,7 @@ from xlda.rank_k import sum_of_outer_products
 
 PENDING_BYTES = 32 * 2**20  # of residual rows kept before one rank-k product folds them in
 MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
+HANDFUL = 16  # samples that are learned sooner one by one than as a batch
 BLOCK = 128  # rows worked on at once: few enough to stay in the cache
 PIECE = 1024  # rows shared out among threads
 WORTH_THREADS = 2**17  # numbers to work on; fewer are done sooner than a thread wakes up
@@ -256,8 +257,9 @@ class Moments:
         self._widen(embeddings.dtype)
         if not self._has_origin:
             self._set_origin(np.median(embeddings[:BLOCK], axis=0))  # far from no sample but outliers
-        if len(rows) == 1:
-            self._absorb_one(embeddings[0], int(rows[0]), 1.0 if weights is None else float(weights[0]), sign)
+        if len(rows) <= HANDFUL:
+            for number, row in enumerate(rows.tolist()):
+                self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
         else:
             self._absorb_many(embeddings, rows, np.ones(len(rows)) if weights is None else weights, sign)
         self.n_samples = max(self.n_samples + sign * len(rows), 0)
@@ -266,7 +268,7 @@ class Moments:
             self._n_pending = 0
 
     def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
-        """One sample: the formula of one row, without the cost of arrays of one."""
+        """One sample: the formula of one row, without the cost of a batch."""
         self.grow(row + 1)
         before = float(self._counts[row])
         after = _left(before, before + sign * weight)
