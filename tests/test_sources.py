@@ -162,7 +162,7 @@ def test_labels_of_every_kind(labels, rng, tmp_path):
     else:
         column = {
             "strings": pa.array(names),
-            "large strings": pa.array(names, pa.large_string()),
+            "large strings": pa.array(names.tolist(), pa.large_string()),
             "dictionary": pa.array(names).dictionary_encode(),
             "small integers": pa.array(y.astype(np.int8)),
         }[labels]
