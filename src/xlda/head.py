@@ -1,7 +1,7 @@
 """An immutable snapshot of a classifier: it scores, and never changes.
 
 The logit of a class is x . w + b with w = P m and b = -1/2 m . w + log prior, where m is the class mean and P
-the inverse of the shrunk covariance. Scores are logits with x and m relative to the centre of the means: the
+the inverse of the shrunk covariance. Scores are logits with x and m relative to the mean of all samples: the
 numbers stay small, and all that is missing is a term common to all classes, which `common_term` gives.
 """
 
@@ -40,6 +40,7 @@ class Head:
     label_dtype: type
     centre: Array  # (n_features,)
     precision: Array  # (n_features, n_features)
+    centre_weight: Array  # precision times centre, float64: what `common_term` needs, once a head
     shrinkage: float
     log_total: float | None  # of what counts are divided by to give priors; None for equal priors
     weights: Array  # (n_settled, n_features)
@@ -99,9 +100,8 @@ class Head:
         return weights, biases
 
     def _common(self) -> tuple[Array, float]:
-        centre = self.centre.astype(np.float64)
-        weight: Array = self.precision.astype(np.float64) @ centre
-        return weight, float(-0.5 * centre @ weight) - (self.log_total or 0.0)
+        weight = self.centre_weight
+        return weight, float(-0.5 * self.centre.astype(np.float64) @ weight) - (self.log_total or 0.0)
 
     def updated(self, moments: Moments, labels: Labels, rows: Rows) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
@@ -146,13 +146,15 @@ def new_head(
     """Head of all that `moments` has learned so far. Costs O(d^3 + C d^2)."""
     precision, used = precision_matrix(moments.covariance(), moments.dof, shrinkage, target)
     n_rows, dtype = labels.n_rows, moments.dtype
+    centre = moments.centre().astype(dtype)
     weights = np.empty((n_rows, moments.n_features), dtype)
     bias = np.empty(n_rows, dtype)
     head = Head(
         names=labels.names,
         label_dtype=labels.dtype,
-        centre=moments.centre().astype(dtype),
+        centre=centre,
         precision=precision.astype(dtype),
+        centre_weight=precision @ centre,
         shrinkage=used,
         log_total=math.log(moments.total) if priors == "empirical" else None,
         weights=weights,
