@@ -148,3 +148,20 @@ def test_rows_if_known_is_none_for_a_newcomer():
     labels = Labels(["a", "b"])
     assert labels.rows_if_known(["b", "a", "b"]).tolist() == [1, 0, 1]
     assert labels.rows_if_known(["b", "c"]) is None
+
+
+@pytest.mark.parametrize("labels", [range(40), range(1000, 1040), range(-20, 20), [*range(39), 2**62]])
+def test_many_numbers_find_the_same_rows_as_one_by_one(labels):
+    labels = list(labels)
+    table = Labels()
+    table.add(labels[::2])
+    assert table.rows_if_known(labels) is None
+    table.add(labels)
+    np.testing.assert_array_equal(table.rows_if_known(labels), [table.rows([label])[0] for label in labels])
+    table.remove(labels[3])
+    assert table.rows_if_known(labels) is None
+    table.rename(labels[4], labels[3])
+    others = labels[:4] + labels[5:]
+    np.testing.assert_array_equal(table.rows_if_known(others), [table.rows([label])[0] for label in others])
+    np.testing.assert_array_equal(Labels(table.names).rows_if_known(others), table.rows(others))
+    assert table.rows_if_known(labels) is None

@@ -7,8 +7,10 @@ import pytest
 
 import oracle
 from conftest import blobs
+from xlda import absorb
 from xlda import moments as module
-from xlda.moments import ForgetError, Moments, PublishedMoments
+from xlda.moments import ForgetError, Moments
+from xlda.published import PublishedMoments
 
 
 def expected(X, rows):
@@ -76,7 +78,7 @@ def test_small_batches_learned_one_by_one_are_the_same(handful, rng, monkeypatch
 
 @pytest.mark.parametrize("pending_rows", [1, 3, 130, 8192])
 def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", min(pending_rows, 128))
+    monkeypatch.setattr(absorb, "BLOCK", min(pending_rows, 128))
     monkeypatch.setattr(module, "PIECE", min(pending_rows, 1024))
     monkeypatch.setattr(module, "MAX_PENDING", pending_rows)
     X, rows = blobs(rng)

@@ -347,10 +347,10 @@ def test_an_interrupt_leaves_whole_batches(rng, monkeypatch):
     monkeypatch.setattr(Moments, "update", interrupted)
     clf = XLDA()
     with pytest.raises(KeyboardInterrupt):
-        clf.fit_source((X, y), batch_size=50)
-    assert clf.source_position_ == Position("", 150)
-    np.testing.assert_array_equal(clf.class_count_, np.bincount(y[:150]))
-    clf.fit_source((X, y), batch_size=50, resume=clf.source_position_)
+        clf.fit_source((X, y), batch_size=80)
+    assert clf.source_position_ == Position("", 240)
+    np.testing.assert_array_equal(clf.class_count_, np.bincount(y[:240]))
+    clf.fit_source((X, y), batch_size=80, resume=clf.source_position_)
     np.testing.assert_allclose(clf.covariance_, XLDA().fit(X, y).covariance_)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

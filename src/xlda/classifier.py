@@ -18,12 +18,14 @@ from sklearn.exceptions import NotFittedError
 from xlda import storage
 from xlda.arrays import Array, Rows
 from xlda.covariance import Shrinkage, Target, check_shrinkage
+from xlda.handfuls import Handfuls
 from xlda.head import Head, Priors, new_head
 from xlda.inputs import check_magnitude, checked_embeddings, checked_weights
 from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
-from xlda.moments import ForgetError, Moments, PublishedMoments
+from xlda.moments import ForgetError, Moments
 from xlda.progress import Progress
+from xlda.published import PublishedMoments
 from xlda.sources import Batch, SourceError, open_source
 
 _LEARNED = (
@@ -32,7 +34,8 @@ _LEARNED = (
     "source_position_",
     "_lock",
     "_labels",
-    "_moments",
+    "_absorbed",
+    "_handfuls",
     "_started_with",
     "_head",
     "_head_params",
@@ -344,7 +347,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
     # -- how it works
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_moments")
+        return hasattr(self, "_absorbed")
 
     def __getstate__(self) -> dict[str, Any]:
         with self.__dict__.get("_lock", nullcontext()):
@@ -415,7 +418,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
 
     def _start(self) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
-        self._moments: Moments = kind(self.n_features_in_)
+        self._absorbed: Moments = kind(self.n_features_in_)
+        self._handfuls = Handfuls()  # learned, but not absorbed yet: `_moments` does that first
         self._labels = Labels()
         self._lock = threading.RLock()  # learning and bringing the head up to date take turns
         self._started_with = self._learning_params()
@@ -441,9 +445,22 @@ class XLDA(ClassifierMixin, BaseEstimator):
             rows = None if ahead else self._labels.rows_if_known(labels)
             if rows is None:
                 rows = self._welcome(ahead, labels)
-            self._changed(rows, _total(rows, weights))
-            self._moments.update(embeddings, rows, weights)
+            if weights is not None or not self._handfuls.add(embeddings, rows):
+                moments = self._moments
+                if weights is not None or not self._handfuls.add(embeddings, rows):
+                    self._changed(rows, _total(rows, weights))
+                    moments.update(embeddings, rows, weights)
         return self
+
+    @property
+    def _moments(self) -> Moments:
+        """All that was learned."""
+        if self._handfuls:
+            with self._lock, interrupt_afterwards():
+                embeddings, rows = self._handfuls.take()
+                self._changed(rows.copy(), len(rows))
+                self._absorbed.update(embeddings, rows)
+        return self._absorbed
 
     def _welcome(self, ahead: list[Label], labels: list[Label]) -> Rows:
         """Rows of `labels`, making room for those that are new and for those named ahead."""
@@ -468,8 +485,9 @@ class XLDA(ClassifierMixin, BaseEstimator):
 
     def _end_of_base(self) -> Self:
         """With a fixed covariance, keep it as it is once there is one."""
-        if self.covariance == "fixed" and self.__sklearn_is_fitted__() and self._moments.n_samples:
-            self._moments.freeze()
+        may_learn = self.__sklearn_is_fitted__() and not self._absorbed.frozen
+        if self.covariance == "fixed" and may_learn and self._moments.n_samples:
+            self._absorbed.freeze()
         return self
 
     def _samples(
@@ -493,12 +511,13 @@ class XLDA(ClassifierMixin, BaseEstimator):
         return embeddings[kept], [labels[i] for i in kept], weights[kept]
 
     def _changed(self, rows: Rows, weight: float = 0.0) -> Self:
-        self._touched.append(rows)
-        self._n_touched += len(rows)
-        if self._n_touched > 2 * self._labels.n_rows + 10_000:
-            self._touched = [self._touched_rows()]
-            self._n_touched = len(self._touched[0])
         self._weight_since_renewal += weight
+        if self._head is not None:
+            self._touched.append(rows)
+            self._n_touched += len(rows)
+            if self._n_touched > 2 * self._labels.n_rows + 10_000:
+                self._touched = [self._touched_rows()]
+                self._n_touched = len(self._touched[0])
         return self
 
     def _touched_rows(self) -> Rows:
@@ -509,11 +528,12 @@ class XLDA(ClassifierMixin, BaseEstimator):
         self._require_start("XLDA")
         self._check_params()
         with self._lock:
-            if not self._moments.n_seen:
+            moments = self._moments
+            if not moments.n_seen:
                 raise NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
             if self._head is None or self._overdue() or self._head_params != self._scoring_params():
                 self._head = new_head(
-                    self._moments,
+                    moments,
                     self._labels,
                     shrinkage=self.shrinkage,
                     target=self.shrinkage_target,
@@ -521,10 +541,9 @@ class XLDA(ClassifierMixin, BaseEstimator):
                 )
                 self._head_params = self._scoring_params()
                 self._weight_since_renewal = 0.0
-                self._touched, self._n_touched = [], 0
             elif self._touched:
-                self._head = self._head.updated(self._moments, self._labels, self._touched_rows())
-                self._touched, self._n_touched = [], 0
+                self._head = self._head.updated(moments, self._labels, self._touched_rows())
+            self._touched, self._n_touched = [], 0
             return self._head
 
     def _overdue(self) -> bool:
@@ -533,7 +552,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""
-        if self._weight_since_renewal:
+        if self._handfuls or self._weight_since_renewal:
             self._head = None
 
     def _scored(self, X: ArrayLike) -> tuple[Head, Array, Array]:
@@ -551,7 +570,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
         clf.n_features_in_ = tensors["offsets"].shape[1]
         clf._start()
         clf._labels = Labels(info["labels"])
-        clf._moments = type(clf._moments).from_arrays(tensors, info["numbers"])
+        clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
         if info["feature_names"]:
             clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
         return clf

@@ -14,6 +14,9 @@ from xlda.arrays import Array, Rows
 
 Label: TypeAlias = str | int
 
+FEW = 16  # labels that a dictionary finds sooner than an array
+SPARSE = 4  # times the number of labels: an array for numbers up to there is worth its memory
+
 _INT64 = np.iinfo(np.int64)
 
 
@@ -94,6 +97,9 @@ class Labels:
         self._n_rows = len(names)
         self._row_of = {label: row for row, label in enumerate(names) if label is not None}
         self._empty_rows = [row for row, label in enumerate(names) if label is None]  # a heap
+        self._row_of_number: Rows = np.empty(0, np.intp)  # the same for small numbers; -1: look above
+        for label, row in self._row_of.items():
+            self._note_number(label, row)
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -146,6 +152,12 @@ class Labels:
 
     def rows_if_known(self, labels: Sequence[Label]) -> Rows | None:
         """Rows of `labels`, or None where one of them is new."""
+        if len(labels) > FEW and len(self._row_of_number) and isinstance(labels[0], int):
+            numbers = np.array(labels, np.int64)
+            if numbers.min() >= 0 and numbers.max() < len(self._row_of_number):
+                rows: Rows = self._row_of_number.take(numbers)
+                if rows.min() >= 0:
+                    return rows
         try:
             return np.fromiter(map(self._row_of.__getitem__, labels), np.intp, len(labels))
         except KeyError:
@@ -167,6 +179,7 @@ class Labels:
         """Take `label` out and return the row it had."""
         (row,) = self.rows([label])
         del self._row_of[label]
+        self._note_number(label, -1)
         heapq.heappush(self._empty_rows, int(row))
         self._overwrite(row, None)
         return int(row)
@@ -178,7 +191,9 @@ class Labels:
         if new in self._row_of:
             raise ValueError(f"Class {new!r} exists already. Use merge_classes to join two classes.")
         del self._row_of[old]
+        self._note_number(old, -1)
         self._row_of[new] = int(row)
+        self._note_number(new, int(row))
         self._overwrite(row, new)
         return int(row)
 
@@ -196,6 +211,16 @@ class Labels:
             self._names[row] = label
             self._n_rows += 1
         self._row_of[label] = row
+        self._note_number(label, row)
+
+    def _note_number(self, label: Label, row: int) -> None:
+        """Keep the table of small numbers: a large batch finds its rows there, in one step."""
+        if isinstance(label, str) or not 0 <= label < SPARSE * (self._n_rows + FEW):
+            return
+        if label >= len(self._row_of_number):
+            more = np.full(label + 1 + len(self._row_of_number), -1, np.intp)
+            self._row_of_number = np.concatenate([self._row_of_number, more])
+        self._row_of_number[label] = row
 
     def _overwrite(self, row: int, label: Label | None) -> None:
         self._names = self._names.copy()  # a snapshot taken earlier keeps the old name

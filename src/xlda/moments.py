@@ -7,25 +7,22 @@ was added can be taken away again. `docs/math.md` derives the formulas.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from xlda.absorb import EMPTY, Batch, left, working_memory
 from xlda.arrays import Array, Rows, mirrored
 from xlda.interrupts import interrupt_afterwards
-from xlda.parallel import in_parallel, in_parallel_with_blas, n_threads
-from xlda.rank_k import sum_of_outer_products
+from xlda.rank_k import add_outer_products
 
-PENDING_BYTES = 32 * 2**20  # of residual rows kept before one rank-k product folds them in
+PENDING_BYTES = 40 * 2**20  # of residual rows kept before one rank-k product folds them in
+FIRST = 128  # embeddings that the origin is chosen from
+OFFSET = 8  # times its spread: a feature further from zero needs an origin
 MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
 HANDFUL = 16  # samples that are learned sooner one by one than as a batch
-BLOCK = 128  # rows worked on at once: few enough to stay in the cache
-PIECE = 1024  # rows shared out among threads
-WORTH_THREADS = 2**17  # numbers to work on; fewer are done sooner than a thread wakes up
-CROWD = 16  # more samples than this of one class in a batch are taken together
-EMPTY = 1e-12  # a class left with less than this share of its count is empty
+PIECE = 2048  # samples of a batch absorbed at once
 
 
 class Moments:
@@ -55,6 +52,7 @@ class Moments:
         self.n_samples = 0
         self._counts = np.zeros(0)
         self._origin = np.zeros(n_features, np.float32)
+        self._shift: Array | None = None  # the origin where it is not zero
         self._has_origin = False
         self._offsets = np.zeros((0, n_features), np.float32)  # class means less the origin
         self._scatter = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
@@ -63,7 +61,7 @@ class Moments:
         self._pending: Array | None = None  # rows r whose r r^T is not in the scatter yet
         self._n_pending = 0
         self._pending_sign = 1
-        self._products: list[Array] = []  # of the last fold, one a thread: memory used over and over
+        self._product: Array | None = None  # of the last fold: memory used over and over
         self._work: Array | None = None
 
     # -- reading
@@ -172,9 +170,10 @@ class Moments:
             self._merge_scatter(other)
         seen = np.flatnonzero(other._counts[: other.n_classes])
         shift: Array = self._origin.astype(np.float64) - other._origin  # from their origin to this one
-        for some in _cut(seen, PIECE):
-            offsets, counts = other._offsets, other._counts[some]
-            self._absorb_distinct(offsets, some, shift.astype(self.dtype), rows[some], counts, sign=1)
+        for start in range(0, len(seen), PIECE):
+            some = seen[start : start + PIECE]
+            offsets, counts = other._offsets[some], other._counts[some]
+            self._absorb_many(offsets, shift.astype(self.dtype), rows[some], counts, sign=1)
         self.n_samples += other.n_samples
 
     def _merge_scatter(self, other: Moments) -> None:
@@ -195,8 +194,8 @@ class Moments:
         """Make class `other` a part of class `into`; its row is left empty. Costs O(d)."""
         count = self._counts[other : other + 1].copy()
         if count[0] > 0:
-            nothing = np.zeros_like(self._origin)
-            self._absorb_distinct(self._offsets, np.array([other]), nothing, np.array([into]), count, sign=1)
+            offset = self._offsets[other : other + 1].copy()
+            self._absorb_many(offset, None, np.array([into]), count, sign=1)
         self._clear(other)
 
     def drop(self, row: int) -> None:
@@ -231,20 +230,10 @@ class Moments:
         if self._pending is None or not self._n_pending:
             return
         rows, sign = self._pending[: self._n_pending], self._pending_sign
-        parts = n_threads() if rows.size * self.n_features > WORTH_THREADS else 1
-        while len(self._products) < parts:
-            self._products.append(np.zeros(self._scatter.shape, self.dtype, order="F"))
-
-        def multiply(start: int, stop: int, part: int) -> None:
-            sum_of_outer_products(rows[start:stop], sign, self._products[part])
-
-        def add(start: int, stop: int, part: int) -> None:
-            for product in self._products[:parts]:
-                self._scatter[:, start:stop] += product[:, start:stop]
-
+        if self._product is None:
+            self._product = np.zeros(self._scatter.shape, self.dtype, order="F")
         with interrupt_afterwards():  # or the rows would count twice
-            in_parallel_with_blas(multiply, len(rows), parts)
-            in_parallel(add, self.n_features, parts)
+            add_outer_products(rows, sign, self._product, self._scatter)
             self._n_pending = 0
 
     # -- how samples come in
@@ -256,12 +245,13 @@ class Moments:
             return
         self._widen(embeddings.dtype)
         if not self._has_origin:
-            self._set_origin(np.median(embeddings[:BLOCK], axis=0))  # far from no sample but outliers
+            self._set_origin(_origin_for(embeddings[:FIRST]))
         if len(rows) <= HANDFUL:
             for number, row in enumerate(rows.tolist()):
                 self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
         else:
-            self._absorb_many(embeddings, rows, np.ones(len(rows)) if weights is None else weights, sign)
+            each = np.ones(len(rows)) if weights is None else weights
+            self._absorb_many(embeddings, self._shift, rows, each, sign)
         self.n_samples = max(self.n_samples + sign * len(rows), 0)
         if sign < 0 and not self._counts.any() and not self._dof_of_dropped and not self.frozen:
             self._scatter[:] = 0.0  # nothing is left, not even rounding
@@ -271,10 +261,11 @@ class Moments:
         """One sample: the formula of one row, without the cost of a batch."""
         self.grow(row + 1)
         before = float(self._counts[row])
-        after = _left(before, before + sign * weight)
+        after = left(before, before + sign * weight)
         offset = self._offsets[row]
-        residual = embedding - self._origin
-        residual -= offset
+        if self._shift is not None:
+            embedding = embedding - self._shift
+        residual = embedding - offset
         if not self.frozen:
             scale = (weight * (before / after if after else 1.0)) ** 0.5
             np.multiply(residual, scale, out=self._waiting(1, sign)[0])
@@ -284,78 +275,28 @@ class Moments:
             offset[:] = 0.0
         self._counts[row] = after
 
-    def _absorb_many(self, embeddings: Array, rows: Rows, weights: Array, sign: int) -> None:
-        """A batch, in portions of one class or of different ones."""
-        self.grow(int(rows.max()) + 1)
-        for samples, one_class in _portions(rows):
-            if one_class:
-                for some in _cut(samples, BLOCK):
-                    self._absorb_class(embeddings, some, int(rows[some[0]]), weights[some], sign)
-            else:
-                for some in _cut(samples, PIECE):
-                    self._absorb_distinct(embeddings, some, self._origin, rows[some], weights[some], sign)
-
-    def _absorb_class(self, embeddings: Array, samples: Rows, row: int, weights: Array, sign: int) -> None:
-        """Samples of one class."""
-        weight = float(weights.sum())
-        before = float(self._counts[row])
-        after = _left(before, before + sign * weight)
-        residuals = _taken(embeddings, samples, self._working_memory(1)[0])
-        residuals -= self._origin
-        if not before:
-            self._offsets[row] = residuals[0]  # any start will do; a near one keeps the residuals small
-        residuals -= self._offsets[row]
-        one_each = bool((weights == 1.0).all())
-        each = weights.astype(self.dtype)[:, None]
-        shift = (residuals if one_each else residuals * each).sum(axis=0)
-        self._counts[row] = after
-        self._offsets[row] = self._offsets[row] + shift * (sign / after) if after else 0.0
-        if self.frozen:
-            return
-        shift *= (1.0 - (before / after) ** 0.5) / weight if after else 0.0
-        waiting = np.subtract(residuals, shift, out=self._waiting(len(residuals), sign))
-        if not one_each:
-            waiting *= np.sqrt(each)
-
-    def _absorb_distinct(
-        self, embeddings: Array, samples: Rows, origin: Array, rows: Rows, weights: Array, sign: int
+    def _absorb_many(
+        self, embeddings: Array, origin: Array | None, rows: Rows, weights: Array, sign: int
     ) -> None:
-        """Samples of different classes: `embeddings[samples] - origin` go to the classes `rows`."""
-        before = self._counts[rows]
-        after = before + sign * weights
-        after[after < EMPTY * before] = 0.0
-        left = after > 0
-        divisor = np.where(left, after, 1.0)
-        scale = np.sqrt(weights * np.where(left, before, 1.0) / divisor).astype(self.dtype)[:, None]
-        step = (sign * weights / divisor).astype(self.dtype)[:, None]
-        waiting = None if self.frozen else self._waiting(len(rows), sign)
-        parts = n_threads() if len(rows) >= BLOCK and len(rows) * self.n_features > WORTH_THREADS else 1
-        work = self._working_memory(2 * parts)
-
-        def absorb(start: int, stop: int, part: int) -> None:
-            for first in range(start, stop, BLOCK):
-                block = slice(first, min(first + BLOCK, stop))
-                residuals = _taken(embeddings, samples[block], work[2 * part])
-                offsets = _taken(self._offsets, rows[block], work[2 * part + 1])
-                residuals -= origin
-                residuals -= offsets
-                if waiting is not None:
-                    np.multiply(residuals, scale[block], out=waiting[block])
-                residuals *= step[block]
-                offsets += residuals
-                if sign < 0:
-                    offsets[~left[block]] = 0.0
-                self._offsets[rows[block]] = offsets
-
-        in_parallel(absorb, len(rows), parts)
-        self._counts[rows] = after
-
-    def _working_memory(self, n_blocks: int) -> Array:
-        """Blocks to work in, used over and over: fresh pages cost more than what is done in them."""
-        work = self._work
-        if work is None or len(work) < n_blocks or work.dtype != self.dtype:
-            self._work = work = np.empty((n_blocks, BLOCK, self.n_features), self.dtype)
-        return work
+        """A batch, piece by piece; `embeddings - origin` are offsets."""
+        self.grow(int(rows.max(initial=-1)) + 1)
+        for start in range(0, len(rows), PIECE):
+            piece = slice(start, start + PIECE)
+            some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
+            waiting = None if self.frozen else self._waiting(len(some), sign)
+            if self._work is None:
+                self._work = working_memory(self.n_features, self.dtype)
+            Batch(
+                some,
+                origin,
+                rows[piece],
+                weights[piece],
+                sign,
+                counts=self._counts,
+                offsets=self._offsets,
+                waiting=waiting,
+                work=self._work,
+            ).absorb()
 
     def _waiting(self, n_rows: int, sign: int) -> Array:
         """Room for the next rows waiting to be folded in."""
@@ -371,13 +312,15 @@ class Moments:
 
     def _set_origin(self, origin: Array) -> None:
         self._origin = origin.astype(self.dtype)
+        self._shift = self._origin if self._origin.any() else None
         self._has_origin = True
 
     def _widen(self, dtype: DTypeLike) -> None:
         if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
             self.fold()
-            self._pending, self._products = None, []
+            self._pending, self._product, self._work = None, None, None
             self._origin = self._origin.astype(np.float64)
+            self._shift = None if self._shift is None else self._origin
             self._offsets = self._offsets.astype(np.float64)
 
     def _clear(self, row: int) -> None:
@@ -407,7 +350,8 @@ class Moments:
         offsets = tensors["offsets"]
         moments = cls(offsets.shape[1])
         moments.n_classes = len(offsets)
-        moments._counts, moments._origin, moments._offsets = tensors["counts"], tensors["origin"], offsets
+        moments._counts, moments._offsets = tensors["counts"], offsets
+        moments._set_origin(tensors["origin"])
         moments._scatter = np.asfortranarray(np.triu(tensors["scatter"]))
         moments._has_origin = bool(moments._counts.any())
         moments.n_samples = numbers["n_samples"]
@@ -417,50 +361,7 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.fold()
-        return {**self.__dict__, "_pending": None, "_products": [], "_work": None}
-
-
-class PublishedMoments(Moments):
-    """The update as published (Hayes & Kanan 2020), sample by sample, for comparison with it.
-
-    It differs from the pooled covariance in two ways: the first sample of a class is measured against a mean
-    of zero, and the weight of a residual comes from the count of all samples instead of its class's. So the
-    result depends on the order, and cannot be merged or undone.
-    """
-
-    @property
-    def dof(self) -> float:
-        """What the scatter is divided by: the number of samples."""
-        return float(self.n_samples) if self._frozen_dof is None else self._frozen_dof
-
-    def update(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Add samples in the order given. With S = t Sigma, the rule reads S += t/(t+1) r r^T."""
-        if weights is not None:
-            raise ValueError("The published rule has no sample weights. Use rule='exact'.")
-        embeddings = np.asarray(embeddings)
-        rows = np.asarray(rows, np.intp)
-        self._widen(embeddings.dtype)
-        self.grow(int(rows.max(initial=-1)) + 1)
-        for embedding, row in zip(embeddings, rows, strict=True):
-            residual = embedding.astype(self.dtype) - self._offsets[row]
-            if not self.frozen:
-                scale = (self.n_samples / (self.n_samples + 1)) ** 0.5
-                self._waiting(1, 1)[0] = residual * self.dtype.type(scale)
-            self._counts[row] += 1
-            self._offsets[row] += residual / self.dtype.type(self._counts[row])
-            self.n_samples += 1
-
-    def forget(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Refuse: see the class."""
-        raise ValueError("The published rule cannot be undone. Use rule='exact'.")
-
-    def merge(self, other: Moments, rows: Rows | None = None) -> None:
-        """Refuse: see the class."""
-        raise ValueError("The published rule depends on the order, so it cannot be merged. Use rule='exact'.")
-
-    def join(self, into: int, other: int) -> None:
-        """Refuse: see the class."""
-        raise ValueError("The published rule cannot join two classes. Use rule='exact'.")
+        return {**self.__dict__, "_pending": None, "_product": None, "_work": None}
 
 
 class ForgetError(ValueError):
@@ -471,43 +372,14 @@ class ForgetError(ValueError):
         self.row, self.taken, self.have = row, taken, have
 
 
-def _portions(rows: Rows) -> Iterator[tuple[Rows, bool]]:
-    """Cut a batch into samples that are all of one class (True) or all of different ones (False)."""
-    n = len(rows)
-    order = np.argsort(rows, kind="stable")
-    is_first = np.diff(rows[order], prepend=-1) != 0
-    starts = np.flatnonzero(is_first)
-    sizes = np.diff(starts, append=n)
-    crowded = sizes > CROWD
-    for start, size in zip(starts[crowded], sizes[crowded], strict=True):
-        yield order[start : start + size], True
-    sparse = np.repeat(~crowded, sizes)
-    turn = (np.arange(n) - np.repeat(starts, sizes))[sparse]  # which of its class's samples each one is
-    in_turn = order[sparse][np.argsort(turn, kind="stable")]
-    for same_turn in np.split(in_turn, np.cumsum(np.bincount(turn))[:-1]):
-        yield same_turn, False
-
-
-def _cut(indices: Rows, size: int) -> Iterator[Rows]:
-    for start in range(0, len(indices), size):
-        yield indices[start : start + size]
-
-
-def _taken(array: Array, rows: Rows, block: Array) -> Array:
-    """Copy some rows of `array` into `block`."""
-    copied = block[: len(rows)]
-    if array.dtype == block.dtype and array.flags.c_contiguous:
-        return np.take(array, rows, axis=0, out=copied, mode="clip")
-    copied[:] = array[rows]
-    return copied
+def _origin_for(embeddings: Array) -> Array:
+    """Zero; where some feature is far from it for its spread, a point far from no sample but outliers."""
+    median: Array = np.median(embeddings, axis=0)
+    spread = np.abs(embeddings - median).mean(axis=0)
+    return median if (np.abs(median) > OFFSET * spread).any() else np.zeros_like(median)
 
 
 def _lengthened(array: Array, length: int) -> Array:
     longer = np.zeros((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer
-
-
-def _left(before: float, after: float) -> float:
-    """`after`, or 0 where that is all but rounding."""
-    return after if after > EMPTY * before else 0.0

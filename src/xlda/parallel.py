@@ -15,6 +15,7 @@ from functools import cache
 from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 MOST_THREADS = 8
+WORTH_THREADS = 2**17  # multiplications; fewer are done sooner than a thread wakes up
 
 _pool: ThreadPoolExecutor | None = None
 _blas_in_hand = threading.Lock()  # two at once would leave it limited for ever
@@ -25,6 +26,11 @@ def n_threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = [library.num_threads or 1 for library in _blas().lib_controllers]
     return max(1, min(cores, MOST_THREADS, *threads))
+
+
+def parts_for(n_multiplications: int) -> int:
+    """Threads worth using for work of this size."""
+    return n_threads() if n_multiplications > WORTH_THREADS else 1
 
 
 def in_parallel(work: Callable[[int, int, int], object], n: int, parts: int) -> None:
