@@ -11,12 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import inference_page
 import machine
+from markdown import table
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 PLOT = HERE.parent / "docs" / "training-growth.png"
-MARKED = re.compile(r"(<!-- measured: begin -->\n).*(<!-- measured: end -->)", re.DOTALL)
 
 EPOCHS = {"Birds": 25, "iNaturalist": 20, "AliProducts": 15}  # to convergence, in the paper (T5)
 PAPER = {  # seconds an epoch: FC, SLDA, XLDA (T2); and FC to convergence (T5)
@@ -59,6 +60,7 @@ def main() -> None:
     """Rewrite the page from the stored results."""
     PAGE.write_text(updated(PAGE.read_text()))
     draw(stored("training")["growth"])
+    inference_page.draw(stored("inference"))
 
 
 def stored(name: str) -> Any:
@@ -75,8 +77,13 @@ def updated(page: str) -> str:
         variants_table(stored("variants")),
         memory_table(stored("memory")),
     ]
-    measured = "\n\n".join(parts)
-    return MARKED.sub(lambda match: f"{match[1]}{measured}\n{match[2]}", page)
+    page = _between_marks("measured", "\n\n".join(parts), page)
+    return _between_marks("predicting", inference_page.tables(stored("inference")), page)
+
+
+def _between_marks(name: str, text: str, page: str) -> str:
+    marked = re.compile(rf"(<!-- {name}: begin -->\n).*(<!-- {name}: end -->)", re.DOTALL)
+    return marked.sub(lambda match: f"{match[1]}{text}\n{match[2]}", page)
 
 
 def training_tables(results: dict[str, Any]) -> str:
@@ -249,11 +256,6 @@ def draw(growth: dict[str, list[dict[str, Any]]]) -> None:
     panels[0].set_ylabel("microseconds a sample")
     panels[0].legend()
     figure.savefig(PLOT, dpi=110, metadata={"Software": None})
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
 
 
 def duration(seconds: float | None) -> str:

@@ -7,7 +7,9 @@ import oracle
 from conftest import blobs
 from xlda import XLDA
 from xlda import head as module
-from xlda.head import LateRows, _best
+from xlda.late import LateRows
+from xlda.search import dense
+from xlda.search.ranking import best_columns
 
 
 @pytest.fixture
@@ -41,14 +43,14 @@ def test_scores_are_the_published_logits(many):
 def test_changed_rows_use_their_current_means_and_the_kept_covariance(many, rng):
     X, y, clf = many
     kept = clf.covariance_
-    shared = clf._head.weights
+    shared = clf._current_head().weights
     for i in range(5):
         clf.partial_fit(X[i : i + 1] + 1, y[i : i + 1])
         clf.partial_fit(X[i : i + 1] - 2, y[:1])  # the same class again and again
     clf.partial_fit(X[:1] + 9, [100])
     scores = clf.decision_function(X)
-    assert clf._head.weights is shared
-    assert clf._head.n_late > 0
+    assert clf._current_head().weights is shared
+    assert len(clf._current_head().late) > 0
     np.testing.assert_allclose(scores, published_scores(clf, X, kept), atol=1e-9)
 
 
@@ -58,7 +60,7 @@ def test_many_changed_rows_are_brought_together(many, rng):
     for i in range(60):
         clf.partial_fit(X[i : i + 1] + 1, [y[i] + 3 * (i % 40)])
         clf.predict(X[:1])
-    assert clf._head.n_late <= 101 // 8
+    assert len(clf._current_head().late) <= 2 * 220**0.5
     expected = published_scores(clf, X, kept)
     np.testing.assert_allclose(clf.decision_function(X), expected, atol=1e-9)
 
@@ -80,36 +82,26 @@ def test_a_head_never_changes_while_learning_goes_on(many):
 
 
 def test_two_heads_grown_from_one_do_not_disturb_each_other():
-    first = LateRows.none_of(np.zeros((0, 2)))
-    rows = np.array([3])
-    trunk = first.extended(0, rows, np.ones((1, 2)), np.ones(1))
-    one = trunk.extended(1, rows, np.full((1, 2), 2.0), np.ones(1))
-    other = trunk.extended(1, rows, np.full((1, 2), 5.0), np.ones(1))
-    assert [log.newest(n)[1][0, 0] for log, n in ((trunk, 1), (one, 2), (other, 2))] == [1.0, 2.0, 5.0]
-
-
-@pytest.mark.parametrize("k", [1, 2, 5, 32, 33, 60])
-def test_the_best_are_sorted_and_ties_go_to_the_lower_row(k, rng):
-    scores = rng.integers(0, 9, size=(50, 60)).astype(float)
-    columns, best = _best(scores.copy(), k)
-    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    np.testing.assert_array_equal(columns, expected)
-    np.testing.assert_array_equal(best, np.take_along_axis(scores, expected, axis=1))
+    rows, one = np.array([3]), np.ones(1)
+    trunk = LateRows.none_of(2, np.dtype(float)).extended(rows, np.ones((1, 2)), one, one)
+    branches = [trunk.extended(rows, np.full((1, 2), value), one, one) for value in (2.0, 5.0)]
+    assert [late.weights[late.newest()[1]].max() for late in (trunk, *branches)] == [1.0, 2.0, 5.0]
+    for late in branches:
+        np.testing.assert_array_equal(late.bias, [-np.inf, 1.0])
+    np.testing.assert_array_equal(trunk.bias, [1.0])
 
 
 def test_top_works_in_blocks_that_do_not_grow_with_the_samples(many, monkeypatch):
     X, _, clf = many
     whole = clf.predict_topk(X, 4)
     seen = []
-    scores = module.Head.scores
 
-    def spy(self, embeddings):
-        result = scores(self, embeddings)
-        seen.append(result.size)
-        return result
+    def spy(scores, k):
+        seen.append(scores.size)
+        return best_columns(scores, k)
 
-    monkeypatch.setattr(module, "SCORES_AT_ONCE", 1000)
-    monkeypatch.setattr(module.Head, "scores", spy)
+    monkeypatch.setattr(dense, "SCORES_AT_ONCE", 1000)
+    monkeypatch.setattr(dense, "best_columns", spy)
     labels, best = clf.predict_topk(X, 4)
     assert max(seen) <= 1000
     np.testing.assert_array_equal(labels, whole[0])
@@ -142,10 +134,10 @@ def test_sizes_of_blocks_change_nothing(many, monkeypatch):
     X, y, clf = many
     labels, scores = clf.predict(X), clf.decision_function(X)
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(module, "SCORES_AT_ONCE", 10)  # less than one sample's
+    monkeypatch.setattr(dense, "SCORES_AT_ONCE", 10)  # less than one sample's
     monkeypatch.setattr(module, "MOST_LATE", 3)
     np.testing.assert_allclose(XLDA().fit(X, y).decision_function(X), scores, atol=1e-9)
     np.testing.assert_array_equal(clf.predict(X), labels)
     for i in range(5):
         clf.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X[:1])
-    assert clf._head.n_late <= 3
+    assert len(clf._current_head().late) <= 3

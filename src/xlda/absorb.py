@@ -30,8 +30,8 @@ class Batch:
     """Samples on their way into `counts` (C,) and `offsets` (C, d), the class means less an origin.
 
     `embeddings - origin` (n, d) of the classes `rows` (n,) are added (`sign` 1) or taken away (-1). `waiting`
-    (n, d), if any, is set to the rows that the batch leaves. All are in C order, embeddings
-    and offsets of one type.
+    (n, d), if any, is set to the rows that the batch leaves. All are in C order and of
+    one type; offsets may be float16.
     """
 
     embeddings: Array
@@ -93,7 +93,7 @@ class Batch:
     # -- samples of different classes
 
     def _absorb_turn(self, samples: Rows, first: int) -> None:
-        rows, weights, dtype = self.rows[samples], self.weights[samples], self.offsets.dtype
+        rows, weights, dtype = self.rows[samples], self.weights[samples], self.work.dtype
         before = self.counts[rows]
         after = before + self.sign * weights
         after[after < EMPTY * before] = 0.0
@@ -109,7 +109,10 @@ class Batch:
                 block = slice(begin, min(begin + BLOCK, stop))
                 residuals, offsets = self.work[part, :, : block.stop - begin]
                 embeddings = self._taken(samples[block], residuals)
-                self.offsets.take(rows[block], axis=0, out=offsets, mode="clip")
+                if self.offsets.dtype == dtype:
+                    self.offsets.take(rows[block], axis=0, out=offsets, mode="clip")
+                else:  # float16
+                    offsets[:] = self.offsets[rows[block]]
                 np.subtract(embeddings, offsets, out=residuals)
                 if self.waiting is not None:
                     np.multiply(residuals, scale[block], out=self.waiting[first + begin : first + block.stop])

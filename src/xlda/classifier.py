@@ -6,27 +6,32 @@ import copy
 import os
 import threading
 from contextlib import nullcontext
-from numbers import Integral, Real
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from xlda import storage
 from xlda.arrays import Array, Rows
+from xlda.auditing import Audit, audited
 from xlda.covariance import Shrinkage, Target, check_shrinkage
+from xlda.drawing import drawn_queries
 from xlda.handfuls import Handfuls
 from xlda.head import Head, Priors, new_head
-from xlda.inputs import check_magnitude, checked_embeddings, checked_weights
+from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
 from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
 from xlda.moments import ForgetError, Moments
+from xlda.predicting import Predicting, Snapshot
 from xlda.progress import Progress
 from xlda.published import PublishedMoments
+from xlda.search import Search, check_search, chosen_search, search_from_json, search_to_json
 from xlda.sources import Batch, SourceError, open_source
+
+SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
 
 _LEARNED = (
     "n_features_in_",
@@ -37,15 +42,15 @@ _LEARNED = (
     "_absorbed",
     "_handfuls",
     "_started_with",
-    "_head",
-    "_head_params",
+    "_version",
+    "_served",
     "_touched",
     "_n_touched",
     "_weight_since_renewal",
 )
 
 
-class XLDA(ClassifierMixin, BaseEstimator):
+class XLDA(Predicting):
     """Linear discriminant analysis that learns a stream of samples, new classes included, exactly.
 
     Any order, batching or split of the same samples gives the same classifier, to rounding.
@@ -70,7 +75,16 @@ class XLDA(ClassifierMixin, BaseEstimator):
         Exponent of a signed power taken of the embeddings before anything else; 0.5 helps non-negative ones.
     renew
         The covariance is inverted anew once the samples learned since pass this share of all; the means used
-        are always current. 0 renews at every change.
+        are always current. 0 renews at every change. With many samples for each feature every one changes
+        the covariance less, and the share is larger: that times sqrt(n_samples / (10 n_features)).
+    search
+        How `predict` and `predict_topk` find the best classes: "dense" looks at all of them; "fisher" at few,
+        and agrees with that in at least 99.9 % of cases; "lsh" is the paper's way; "faiss" needs that
+        library; "auto" is "dense" for few classes and "fisher" for many. Or one of `xlda.search` with
+        settings of its own.
+    precision
+        "half" keeps means and weights as float16, in half the memory; they are rounded at every change, so a
+        class of thousands of samples moves no more, and the order matters in the last digits.
 
     Attributes
     ----------
@@ -105,6 +119,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
         priors: Priors = "equal",
         power: float | None = None,
         renew: float = 0.01,
+        search: str | Search = "auto",
+        precision: Literal["full", "half"] = "full",
     ) -> None:
         self.shrinkage = shrinkage
         self.shrinkage_target = shrinkage_target
@@ -113,6 +129,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
         self.priors = priors
         self.power = power
         self.renew = renew
+        self.search = search
+        self.precision = precision
 
     # -- learning
 
@@ -237,45 +255,6 @@ class XLDA(ClassifierMixin, BaseEstimator):
 
     # -- predicting
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Label of the best class for each sample, shape (n_samples,). Works in blocks, as `predict_topk`."""
-        head = self._current_head()
-        return head.labels(head.top(checked_embeddings(self, X, self.power), 1)[0][:, 0])
-
-    def predict_topk(self, X: ArrayLike, k: int = 5) -> tuple[Array, Array]:
-        """Labels and logits of the `k` best classes, each (n_samples, k), best first.
-
-        Fewer columns where fewer classes have samples. Works in blocks, so memory does not grow with
-        n_samples times the number of classes.
-        """
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-            raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
-        head = self._current_head()
-        embeddings = checked_embeddings(self, X, self.power)
-        rows, scores = head.top(embeddings, min(int(k), head.n_seen))
-        return head.labels(rows), scores + head.common_term(embeddings)[:, None]
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """Logit of each class, shape (n_samples, n_classes): its log posterior up to a term common to all.
-
-        As scikit-learn has it, with two classes the logit of the second less that of the first, (n_samples,).
-        A class without samples has -inf.
-        """
-        head, embeddings, scores = self._scored(X)
-        if scores.shape[1] == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores + head.common_term(embeddings)[:, None]
-
-    def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Logarithm of the posterior probability of each class, shape (n_samples, n_classes)."""
-        logs: Array = log_softmax(self._scored(X)[2], axis=1)
-        return logs
-
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Posterior probability of each class, shape (n_samples, n_classes)."""
-        probabilities: Array = np.exp(self.predict_log_proba(X))
-        return probabilities
-
     def to_linear(self) -> tuple[Array, Array]:
         """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer, float64.
 
@@ -286,6 +265,28 @@ class XLDA(ClassifierMixin, BaseEstimator):
         head = self._current_head()
         weights, bias = head.linear()
         return weights[head.live_rows], bias[head.live_rows]
+
+    def snapshot(self) -> Snapshot:
+        """This classifier as it is now, to predict with while it goes on learning; costs nothing.
+
+        `predict` of the classifier itself sees all that was learned before it is called, and so waits for a
+        thread that is learning. A snapshot never waits, and any number of threads may use it.
+        """
+        return Snapshot(self._current_head(), self.power, getattr(self, "feature_names_in_", None))
+
+    def audit(self, X: ArrayLike | None = None, n: int = 1000) -> Audit:
+        """How far the search agrees with exact LDA, how much faster it is, and what memory all takes.
+
+        On the queries X (n_samples, n_features), or on `n` of them drawn from the model. `print` it.
+        """
+        head = self._current_head()
+        if X is not None:
+            embeddings = checked_embeddings(self, X, self.power, min_samples=1)
+        else:
+            with self._lock:
+                moments = self._moments
+                embeddings = drawn_queries(moments, head.centre, n, np.random.default_rng(0)) + head.centre
+        return audited(head, embeddings, X is None, {**self._absorbed.nbytes, **head.nbytes})
 
     # -- what was learned
 
@@ -337,7 +338,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
             self._let_renew()
             tensors, numbers = self._moments.to_arrays()
             info = {
-                "params": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+                "params": self._params_to_json(),
                 "labels": self._labels.names.tolist(),
                 "numbers": numbers,
                 "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
@@ -366,31 +367,39 @@ class XLDA(ClassifierMixin, BaseEstimator):
             )
         if self._started_with != self._learning_params():
             raise ValueError(
-                f"rule, covariance or power was changed after learning began: {self._started_with} became "
-                f"{self._learning_params()}. Call fit to start anew."
+                f"rule, covariance, power or precision changed after learning began: {self._started_with} "
+                f"became {self._learning_params()}. Call fit to start anew."
             )
 
     def _learning_params(self) -> tuple[Any, ...]:
-        return self.rule, self.covariance, self.power
+        return self.rule, self.covariance, self.power, self.precision
 
     def _scoring_params(self) -> tuple[Any, ...]:
-        return self.shrinkage, self.shrinkage_target, self.priors
+        return self.shrinkage, self.shrinkage_target, self.priors, self.search
 
     def _check_params(self) -> None:
         check_shrinkage(self.shrinkage, self.shrinkage_target)
         _check_choice("covariance", self.covariance, ("plastic", "fixed"))
         _check_choice("rule", self.rule, ("exact", "slda"))
         _check_choice("priors", self.priors, ("equal", "empirical"))
+        _check_choice("precision", self.precision, ("full", "half"))
+        check_search(self.search)
         if self.power is not None and not (isinstance(self.power, Real) and 0 < self.power < np.inf):
             raise ValueError(f"power is None or a positive number; got {self.power!r}.")
         if not (isinstance(self.renew, Real) and 0 <= self.renew < np.inf):
             raise ValueError(f"renew is a number of at least 0; got {self.renew!r}.")
 
+    def _params_to_json(self) -> dict[str, Any]:
+        params = self.get_params(deep=False)
+        plain = {name: _plain(value) for name, value in params.items() if name != "search"}
+        return {**plain, "search": search_to_json(self.search)}
+
     def _check_mergeable(self, other: XLDA) -> None:
         mine, theirs = self._learning_params(), other._started_with
         if mine != theirs:
             raise ValueError(
-                f"merge needs the same rule, covariance and power; here {mine}, in the other {theirs}."
+                "merge needs the same rule, covariance, power and precision; "
+                f"here {mine}, in the other {theirs}."
             )
         if not self.__sklearn_is_fitted__():
             return
@@ -418,13 +427,13 @@ class XLDA(ClassifierMixin, BaseEstimator):
 
     def _start(self) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
-        self._absorbed: Moments = kind(self.n_features_in_)
+        self._absorbed: Moments = kind(self.n_features_in_, half=self.precision == "half")
         self._handfuls = Handfuls()  # learned, but not absorbed yet: `_moments` does that first
         self._labels = Labels()
         self._lock = threading.RLock()  # learning and bringing the head up to date take turns
         self._started_with = self._learning_params()
-        self._head: Head | None = None
-        self._head_params: tuple[Any, ...] = ()
+        self._version = 0  # of what was learned
+        self._served: _Served | None = None
         self._n_touched = 0
         self._touched: list[Rows] = []  # rows whose mean or label the head does not have yet
         self._weight_since_renewal = 0.0
@@ -450,6 +459,7 @@ class XLDA(ClassifierMixin, BaseEstimator):
                 if weights is not None or not self._handfuls.add(embeddings, rows):
                     self._changed(rows, _total(rows, weights))
                     moments.update(embeddings, rows, weights)
+            self._version += 1
         return self
 
     @property
@@ -495,6 +505,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
     ) -> tuple[Array, list[Label], Array | None]:
         """Checked embeddings, labels and weights, without the samples whose weight is 0."""
         embeddings = checked_embeddings(self, X, self.power, min_samples)
+        if self.precision == "half":
+            check_half(embeddings)
         labels = label_list(y)
         if len(labels) != len(embeddings):
             raise ValueError(
@@ -512,7 +524,8 @@ class XLDA(ClassifierMixin, BaseEstimator):
 
     def _changed(self, rows: Rows, weight: float = 0.0) -> Self:
         self._weight_since_renewal += weight
-        if self._head is not None:
+        self._version += 1
+        if self._served is not None:
             self._touched.append(rows)
             self._n_touched += len(rows)
             if self._n_touched > 2 * self._labels.n_rows + 10_000:
@@ -524,49 +537,55 @@ class XLDA(ClassifierMixin, BaseEstimator):
         return np.unique(np.concatenate(self._touched))
 
     def _current_head(self) -> Head:
-        """The head of all that was learned: the one place where it is brought up to date."""
+        """The head of all that was learned before this call."""
         self._require_start("XLDA")
         self._check_params()
+        served, params = self._served, self._scoring_params()
+        if served is None or served.version != self._version or served.params != params:
+            served = self._serve(params)
+        return served.head
+
+    def _serve(self, params: tuple[Any, ...]) -> _Served:
+        """The one place where the head is brought up to date, or made anew."""
         with self._lock:
-            moments = self._moments
+            moments, last, version = self._moments, self._served, self._version
             if not moments.n_seen:
                 raise NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
-            if self._head is None or self._overdue() or self._head_params != self._scoring_params():
-                self._head = new_head(
+            if last is None or self._overdue() or last.params != params:
+                head = new_head(
                     moments,
                     self._labels,
                     shrinkage=self.shrinkage,
                     target=self.shrinkage_target,
                     priors=self.priors,
+                    search=chosen_search(self.search, self._labels.n_rows, self.n_features_in_),
+                    previous=None if last is None else last.head,
                 )
-                self._head_params = self._scoring_params()
                 self._weight_since_renewal = 0.0
             elif self._touched:
-                self._head = self._head.updated(moments, self._labels, self._touched_rows())
+                head = last.head.updated(moments, self._labels, self._touched_rows())
+            else:
+                head = last.head
             self._touched, self._n_touched = [], 0
-            return self._head
+            self._served = _Served(version, params, head)
+            return self._served
 
     def _overdue(self) -> bool:
         """Whether enough was learned for the covariance to be inverted anew."""
-        return self._weight_since_renewal > self.renew * self._moments.total and not self._moments.frozen
+        total = self._moments.total
+        share = self.renew * max(1.0, total / (SETTLED * self.n_features_in_)) ** 0.5
+        return self._weight_since_renewal > share * total and not self._moments.frozen
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""
         if self._handfuls or self._weight_since_renewal:
-            self._head = None
-
-    def _scored(self, X: ArrayLike) -> tuple[Head, Array, Array]:
-        """Head, checked embeddings, and the score of each known class, shape (n_samples, n_classes)."""
-        head = self._current_head()
-        embeddings = checked_embeddings(self, X, self.power)
-        scores = head.scores(embeddings)
-        live = head.live_rows
-        return head, embeddings, scores if len(live) == head.n_rows else scores[:, live]
+            self._served = None
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str]) -> Self:
         tensors, info = storage.read(path)
-        clf = cls(**info["params"])
+        params = {"search": "auto", **info["params"]}
+        clf = cls(**{**params, "search": search_from_json(params["search"])})
         clf.n_features_in_ = tensors["offsets"].shape[1]
         clf._start()
         clf._labels = Labels(info["labels"])
@@ -574,6 +593,15 @@ class XLDA(ClassifierMixin, BaseEstimator):
         if info["feature_names"]:
             clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
         return clf
+
+
+@dataclass(frozen=True, eq=False)
+class _Served:
+    """A head, and what it is the head of: read at once, so that no thread sees half of a change."""
+
+    version: int
+    params: tuple[Any, ...]
+    head: Head
 
 
 def load(path: str | os.PathLike[str]) -> XLDA:

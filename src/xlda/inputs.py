@@ -15,6 +15,9 @@ _MOST = {  # that a value may be, so that many squares can be added
 }
 
 
+MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
+
+
 def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_samples: int = 0) -> Array:
     """`X` as a finite float32 or float64 array (n_samples, n_features), after the signed power.
 
@@ -64,6 +67,15 @@ def signed_power(embeddings: Array, power: float) -> Array:
     with np.errstate(over="ignore"):  # infinity is refused afterwards, with a message
         raised = np.sqrt(magnitudes, out=magnitudes) if power == 0.5 else magnitudes**power
     return np.copysign(raised, embeddings, out=raised)
+
+
+def check_half(X: Array) -> None:
+    """Refuse values of which a float16 cannot hold every difference."""
+    if X.size and not (X.max() <= MOST_HALF and X.min() >= -MOST_HALF):
+        raise ValueError(
+            f"X has values up to {np.abs(X).max():.3g}; precision='half' holds up to {MOST_HALF:g}. "
+            "Scale them down, or use precision='full'."
+        )
 
 
 def check_magnitude(X: Array, weight: float = 1.0) -> None:

@@ -29,8 +29,9 @@ class Moments:
     """Running sums of a stream of (embedding, row) pairs, one row a class.
 
     Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples.
-    Means are kept in the precision of the widest embeddings seen (float32 or float64), relative to one of the
-    first, so that an offset common to all embeddings costs no accuracy; the scatter is always float64.
+    Means are kept in the precision of the widest embeddings seen (float32 or float64), or as float16 on
+    request, relative to a point near the first of them, so that an offset common to all embeddings costs no
+    accuracy; the scatter is always float64.
 
     Arguments are trusted to be finite and of the right shape; `XLDA` checks them.
 
@@ -46,7 +47,7 @@ class Moments:
            [0., 0.]])
     """
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, half: bool = False) -> None:
         self.n_features = n_features
         self.n_classes = 0
         self.n_samples = 0
@@ -54,7 +55,7 @@ class Moments:
         self._origin = np.zeros(n_features, np.float32)
         self._shift: Array | None = None  # the origin where it is not zero
         self._has_origin = False
-        self._offsets = np.zeros((0, n_features), np.float32)  # class means less the origin
+        self._offsets = np.zeros((0, n_features), np.float16 if half else np.float32)  # means less the origin
         self._scatter = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
@@ -68,15 +69,20 @@ class Moments:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of the means: float32, or float64 once a float64 embedding was seen."""
-        return self._offsets.dtype
+        """Precision of all arithmetic: float32, or float64 once a float64 embedding was seen."""
+        return self._origin.dtype
+
+    @property
+    def half(self) -> bool:
+        """Whether means are kept as float16."""
+        return self._offsets.dtype == np.float16
 
     @property
     def counts(self) -> Array:
         """Total weight of each class, shape (n_classes,)."""
         return self._counts[: self.n_classes].copy()
 
-    def counts_of(self, rows: Rows) -> Array:
+    def counts_of(self, rows: Rows | slice) -> Array:
         """Total weight of each class in `rows`."""
         return self._counts[rows]
 
@@ -98,8 +104,11 @@ class Moments:
     def centre(self) -> Array:
         """Mean of all samples, shape (n_features,), float64."""
         share = self._counts[: self.n_classes] / (self.total or 1.0)
-        centre: Array = share.astype(self.dtype) @ self._offsets[: self.n_classes]
-        return self._origin.astype(np.float64) + centre
+        centre: Array = self._origin.astype(np.float64)
+        for start in range(0, self.n_classes, PIECE):
+            rows = slice(start, min(start + PIECE, self.n_classes))
+            centre += share[rows].astype(self.dtype) @ self._offsets[rows].astype(self.dtype, copy=False)
+        return centre
 
     @property
     def scatter(self) -> Array:
@@ -132,6 +141,16 @@ class Moments:
     def weight_learned(self) -> float:
         """Total weight that the covariance stands for, dropped classes included."""
         return self.total + self._dof_of_dropped
+
+    @property
+    def nbytes(self) -> dict[str, int]:
+        """Memory of each part."""
+        waiting = sum(part.nbytes for part in (self._pending, self._product, self._work) if part is not None)
+        return {
+            "class means": self._offsets.nbytes + self._counts.nbytes,
+            "covariance": self._scatter.nbytes,
+            "rows waiting": waiting,
+        }
 
     @property
     def n_seen(self) -> int:
@@ -321,7 +340,8 @@ class Moments:
             self._pending, self._product, self._work = None, None, None
             self._origin = self._origin.astype(np.float64)
             self._shift = None if self._shift is None else self._origin
-            self._offsets = self._offsets.astype(np.float64)
+            if not self.half:
+                self._offsets = self._offsets.astype(np.float64)
 
     def _clear(self, row: int) -> None:
         self._counts[row] = 0.0
@@ -348,7 +368,8 @@ class Moments:
     def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Moments:
         """What `to_arrays` gave, as moments again."""
         offsets = tensors["offsets"]
-        moments = cls(offsets.shape[1])
+        moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
+        moments._origin = tensors["origin"]
         moments.n_classes = len(offsets)
         moments._counts, moments._offsets = tensors["counts"], offsets
         moments._set_origin(tensors["origin"])

@@ -1,0 +1,110 @@
+"""Embeddings to search among: real ones, and for more classes synthetic ones with the real ones' spectrum.
+
+    python benchmarks/embeddings.py --npz glyphs.npz     learns the spectrum and stores it
+
+The file holds `X` (n, d) and `y` (n,), four samples a class. In the basis in which both covariances are
+diagonal, the spectrum is the variance within classes and that of the true class means along each axis, in the
+units of the embeddings. Synthetic classes have the same, and come in families: as in reality, a class has
+near relatives, which independent draws in many dimensions would not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import eigh
+
+from xlda.moments import Moments
+
+SPECTRUM = Path(__file__).parent / "spectrum.npz"
+PER_CLASS = 3  # samples to learn from
+FAMILY = 8  # classes that share most of their mean
+
+
+@dataclass
+class Data:
+    """Samples to learn, and one query of every class."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    queries: np.ndarray
+    query_labels: np.ndarray
+
+
+def real(path: Path, n_classes: int, seed: int = 0) -> Data:
+    """`n_classes` of the classes in the file: one sample of each is a query, the others are learned."""
+    with np.load(path) as file:
+        X, y = file["X"], file["y"]
+    rng = np.random.default_rng(seed)
+    order = np.argsort(y, kind="stable").reshape(-1, PER_CLASS + 1)
+    chosen = order[rng.permutation(len(order))[:n_classes]]
+    held_out = rng.integers(0, PER_CLASS + 1, len(chosen))
+    is_query = held_out[:, None] == np.arange(PER_CLASS + 1)
+    learn, ask = chosen[~is_query], rng.permutation(chosen[is_query])
+    learn = rng.permutation(learn)
+    return Data("real", X[learn].astype(np.float32), y[learn], X[ask].astype(np.float32), y[ask])
+
+
+def synthetic(n_classes: int, seed: int = 0) -> Data:
+    """As many classes as wanted."""
+    rng = np.random.default_rng(seed)
+    with np.load(SPECTRUM) as file:
+        within, between, kinship = file["within"] ** 0.5, file["between"] ** 0.5, float(file["kinship"])
+    d = len(within)
+    families = rng.standard_normal((-(-n_classes // FAMILY), d), dtype=np.float32) * between
+    means = kinship**0.5 * np.repeat(families, FAMILY, axis=0)[:n_classes]
+    means += (1 - kinship) ** 0.5 * rng.standard_normal((n_classes, d), dtype=np.float32) * between
+    y = rng.permutation(np.repeat(np.arange(n_classes), PER_CLASS))
+    X = means[y] + rng.standard_normal((len(y), d), dtype=np.float32) * within
+    asked = rng.permutation(n_classes)[:4096]
+    queries = means[asked] + rng.standard_normal((len(asked), d), dtype=np.float32) * within
+    return Data("synthetic", X, y, queries, asked)
+
+
+def learn_spectrum(path: Path) -> None:
+    """Store the spectrum of a file of real embeddings."""
+    with np.load(path) as file:
+        X, rows = file["X"].astype(np.float32), np.unique(file["y"], return_inverse=True)[1]
+    moments = Moments(X.shape[1])
+    for start in range(0, len(X), 4096):
+        moments.update(X[start : start + 4096], rows[start : start + 4096])
+    within = moments.covariance()
+    means = moments.means_from(moments.centre()).astype(np.float64)
+    between = means.T @ means / len(means) - within * np.mean(1 / moments.counts)
+    ridge = 1e-6 * np.trace(within) / len(within) * np.eye(len(within))
+    ratio, axes = eigh(between, within + ridge)
+    length = (axes**2).sum(axis=0)
+    coordinates = means @ (within + ridge) @ axes  # in units of the variance within
+    kinship = _kinship(coordinates, np.maximum(ratio, 0.0), np.mean(1 / moments.counts))
+    np.savez(
+        SPECTRUM,
+        within=(1 / length).astype(np.float32),
+        between=(np.maximum(ratio, 0.0) / length).astype(np.float32),
+        kinship=np.float32(kinship),
+    )
+    print(f"{len(means):,} classes; kinship {kinship:.2f}; stored in {SPECTRUM.name}")
+
+
+def _kinship(coordinates: np.ndarray, ratio: np.ndarray, noise: float) -> float:
+    """How much of its mean a class shares with its nearest relative, in the 64 axes that tell most.
+
+    Squared distances of learned means are those of the true ones, and twice the noise of a mean on each axis.
+    """
+    top = np.argsort(-ratio)[:64]
+    points = coordinates[:, top]
+    asked = np.random.default_rng(0).permutation(len(points))[:500]
+    squared = (points**2).sum(axis=1)
+    distances = squared[asked, None] + squared - 2 * points[asked] @ points.T
+    distances[np.arange(len(asked)), asked] = np.inf
+    nearest = np.median(distances.min(axis=1)) - 2 * noise * len(top)
+    return float(np.clip(1 - nearest / (2 * ratio[top].sum()), 0.0, 0.95))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--npz", type=Path, required=True)
+    learn_spectrum(parser.parse_args().npz)

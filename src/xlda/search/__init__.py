@@ -1,0 +1,58 @@
+"""Which classes to score: all of them, or the few that can win.
+
+`dense` scores all. `fisher` finds the few by a short prefix of the coordinates in which the best class is the
+nearest one. `lsh` is the paper's way, and `faiss` uses that library's indexes over the same coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlda.search.dense import Dense
+from xlda.search.faiss import Faiss
+from xlda.search.fisher import Fisher
+from xlda.search.lsh import LSH
+from xlda.search.protocol import Classes, Index, Search
+
+__all__ = ["LSH", "Classes", "Dense", "Faiss", "Fisher", "Index", "Search", "check_search", "chosen_search"]
+
+MANY = 2**22  # numbers in the weights: with more, looking at all of them takes longer than searching
+KINDS = {"dense": Dense, "fisher": Fisher, "lsh": LSH, "faiss": Faiss}
+_DEFAULTS: dict[str, Search] = {name: kind() for name, kind in KINDS.items()}
+
+
+def check_search(search: Any) -> None:
+    """Refuse what is neither the name of a search nor one."""
+    if isinstance(search, str):
+        if search != "auto" and search not in KINDS:
+            raise ValueError(f"search is 'auto', one of {tuple(KINDS)}, or a Search; got {search!r}.")
+    elif not callable(getattr(search, "index", None)):
+        raise ValueError(f"search is 'auto', one of {tuple(KINDS)}, or a Search; got {search!r}.")
+
+
+def chosen_search(search: str | Search, n_rows: int, d: int) -> Search:
+    """The search that a parameter stands for, with this many classes of this width."""
+    if not isinstance(search, str):
+        return search
+    if search == "auto":
+        search = "fisher" if n_rows * d > MANY else "dense"
+    return _DEFAULTS[search]
+
+
+def search_to_json(search: str | Search) -> Any:
+    """A search as it is written to a file."""
+    if isinstance(search, str):
+        return search
+    for name, kind in KINDS.items():
+        if type(search) is kind:
+            return {"name": name, **{key: value for key, value in vars(search).items() if key != "queries"}}
+    raise ValueError(f"A search of one's own cannot be saved: {search!r}. Set search='auto' before `save`.")
+
+
+def search_from_json(value: Any) -> str | Search:
+    """A search as it was read from a file."""
+    if isinstance(value, str):
+        return value
+    fields = dict(value)
+    search: Search = KINDS[fields.pop("name")](**fields)
+    return search

@@ -1,0 +1,68 @@
+"""What every way to search has in common.
+
+A `Search` is a recipe that a user chooses; `index` applies it to the classes as they are at one moment. An
+`Index` never changes, so any number of threads may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from xlda.arrays import Array, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes to be searched, one a row: the score of a query x is x . weights + bias.
+
+    Queries and means are relative to `centre`. A row with the bias -inf never wins.
+    """
+
+    weights: Array  # (n_rows, d)
+    bias: Array  # (n_rows,)
+    half_norms: Array  # (n_rows,): half of mean . weights, which is the bias of equal priors, negated
+    precision: Array  # (d, d): weights are means @ precision
+    centre: Array  # (d,)
+    means: Callable[[Rows | slice], Array]
+    draw: Callable[[int, np.random.Generator], Array]  # so many queries, as they may well come
+
+
+class Index(Protocol):
+    """The classes, made ready to be searched."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it takes beside the weights and biases."""
+
+    def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
+        """Rows and scores of the `k` best for each query (n, d), each (n, k), best first.
+
+        Rows in `without` are left out; of equals the lower comes first. Where an index finds fewer than `k`,
+        what is missing has the row 0 and the score -inf.
+        """
+
+    def shortlists(self, queries: Array, k: int, without: Rows) -> Iterable[Rows]:
+        """Rows looked at for the `k` best of each query, in order."""
+
+    def scores(self, queries: Array, without: Rows) -> Array | None:
+        """Scores of all rows for each query, (n, n_rows): those not looked at -inf, or NaN for a logit of 0.
+
+        None, from most: an index is there to save work, and who asks for all scores wants them computed.
+        """
+
+    def updated(self, classes: Classes, rows: Rows) -> Index:
+        """An index of `classes`, which differ from those indexed here in `rows` and in more of them."""
+
+    def describe(self) -> dict[str, Any]:
+        """What was picked, for people to read."""
+
+
+class Search(Protocol):
+    """A way to find the best classes."""
+
+    def index(self, classes: Classes, previous: Index | None = None) -> Index:
+        """Make the classes ready to be searched. `previous` is the last index of the same classifier."""

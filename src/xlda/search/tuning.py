@@ -1,0 +1,113 @@
+"""How many coordinates to look at, and how many candidates to keep: measured, not guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from xlda.arrays import Array, Rows
+from xlda.products import times_weights
+from xlda.search.coordinates import Coordinates
+from xlda.search.protocol import Classes
+from xlda.search.ranking import best_columns
+
+PREFIXES = (16, 32, 48, 64, 96, 128, 192, 256, 384)
+FIVE = 5  # of the best: what `predict_topk` gives unless told otherwise
+N_QUERIES = 1024  # drawn from the model where none are given
+SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
+
+STREAMED, GATHERED, ROW = (
+    0.2,
+    0.6,
+    60.0,
+)  # nanoseconds: a number read in order, one of a chosen row, such a row
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Look at the first `prefixes[0]` coordinates of all classes and keep the `kept[0]` best, and so on."""
+
+    prefixes: tuple[int, ...]
+    kept: tuple[int, ...]
+    kept_for_five: tuple[int, ...]  # so that the five best are among them
+    n_classes: int
+    n_queries: int  # that it was measured on
+    agreement: float  # share of these with the winner among those kept
+
+    def n_kept(self, stage: int, k: int) -> int:
+        """Candidates that a stage keeps for the `k` best; between one and five, and beyond, on a line."""
+        best, five = self.kept[stage], self.kept_for_five[stage]
+        return best if k == 1 else max(k, best + (five - best) * (k - 1) // (FIVE - 1))
+
+    @property
+    def stages(self) -> list[tuple[int, int]]:
+        """Where the coordinates of each stage begin and end."""
+        return list(pairwise((0, *self.prefixes)))
+
+
+def tuned(
+    classes: Classes, coordinates: Coordinates, points: Array, target: float, queries: Array | None, seed: int
+) -> Plan:
+    """The plan of least cost that keeps the exact winner of the share `target` of the queries.
+
+    `points` (n_rows, p) are coordinates of the class means. Costs one dense product of queries and weights.
+    """
+    if queries is None:
+        queries = classes.draw(N_QUERIES, np.random.default_rng(seed))
+    else:
+        queries = np.asarray(queries, classes.centre.dtype) - classes.centre
+    prefixes = [p for p in PREFIXES if p < points.shape[1]] + [points.shape[1]]
+    best, five = _places_of_winners(classes, queries @ coordinates.of_queries, points, queries, prefixes)
+    n_live, d = int(np.isfinite(classes.bias).sum()), len(classes.centre)
+
+    def cost(chosen: tuple[int, ...]) -> float:
+        kept = [_enough(best[p], target, len(chosen)) for p in chosen]
+        widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + d))]
+        gathered = [n * (ROW + GATHERED * width) for n, width in zip(kept, widths, strict=True)]
+        return STREAMED * n_live * chosen[0] + sum(gathered)
+
+    ways = [(p,) for p in prefixes] + [(p, q) for p in prefixes for q in prefixes if p < q]
+    chosen = min(ways, key=cost)
+    kept = tuple(_enough(best[p], target, len(chosen)) for p in chosen)
+    found = np.all([best[p] <= some for p, some in zip(chosen, kept, strict=True)], axis=0)
+    return Plan(
+        chosen,
+        kept,
+        tuple(_enough(five[p], target, len(chosen)) for p in chosen),
+        n_live,
+        len(queries),
+        float(found.mean()),
+    )
+
+
+def _enough(places: Rows, target: float, n_stages: int) -> int:
+    """Candidates to keep, so that at most their share of those that may be lost is lost in each stage."""
+    allowed = int((1 - target) * len(places) / n_stages)
+    return int(np.sort(places)[len(places) - 1 - allowed])
+
+
+def _places_of_winners(
+    classes: Classes, query_points: Array, points: Array, queries: Array, prefixes: list[int]
+) -> tuple[dict[int, Rows], dict[int, Rows]]:
+    """How many to keep by each prefix to keep the exact winner of each query, and the five best."""
+    best = {p: np.empty(len(queries), np.intp) for p in prefixes}
+    five = {p: np.empty(len(queries), np.intp) for p in prefixes}
+    n_best = min(FIVE, int(np.isfinite(classes.bias).sum()))
+    step = max(1, SCORES_AT_ONCE // max(len(points), 1))
+    priors = np.where(np.isfinite(classes.bias), classes.bias + classes.half_norms, -np.inf)
+    for start in range(0, len(queries), step):
+        block = slice(start, min(start + step, len(queries)))
+        scores = times_weights(queries[block], classes.weights)
+        scores += classes.bias
+        winners = best_columns(scores, n_best)[0]
+        scores[:] = priors
+        for first, last in pairwise((0, *prefixes)):
+            some = points[:, first:last]
+            scores += query_points[block, first:last] @ some.T
+            scores -= 0.5 * np.einsum("ij,ij->i", some, some)
+            of_winners = np.take_along_axis(scores, winners, axis=1)
+            best[last][block] = (scores >= of_winners[:, :1]).sum(axis=1)
+            five[last][block] = (scores >= of_winners.min(axis=1, keepdims=True)).sum(axis=1)
+    return best, five
