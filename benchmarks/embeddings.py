@@ -20,13 +20,14 @@ from scipy.linalg import eigh
 from xlda.moments import Moments
 
 SPECTRUM = Path(__file__).parent / "spectrum.npz"
+N_QUERIES = 4096  # at least; of few classes they come again
 PER_CLASS = 3  # samples to learn from
 FAMILY = 8  # classes that share most of their mean
 
 
 @dataclass
 class Data:
-    """Samples to learn, and one query of every class."""
+    """Samples to learn, and queries."""
 
     name: str
     X: np.ndarray
@@ -45,7 +46,7 @@ def real(path: Path, n_classes: int, seed: int = 0) -> Data:
     held_out = rng.integers(0, PER_CLASS + 1, len(chosen))
     is_query = held_out[:, None] == np.arange(PER_CLASS + 1)
     learn, ask = chosen[~is_query], rng.permutation(chosen[is_query])
-    learn = rng.permutation(learn)
+    learn, ask = rng.permutation(learn), np.resize(ask, max(len(ask), N_QUERIES))
     return Data("real", X[learn].astype(np.float32), y[learn], X[ask].astype(np.float32), y[ask])
 
 
@@ -60,7 +61,7 @@ def synthetic(n_classes: int, seed: int = 0) -> Data:
     means += (1 - kinship) ** 0.5 * rng.standard_normal((n_classes, d), dtype=np.float32) * between
     y = rng.permutation(np.repeat(np.arange(n_classes), PER_CLASS))
     X = means[y] + rng.standard_normal((len(y), d), dtype=np.float32) * within
-    asked = rng.permutation(n_classes)[:4096]
+    asked = rng.integers(0, n_classes, N_QUERIES)
     queries = means[asked] + rng.standard_normal((len(asked), d), dtype=np.float32) * within
     return Data("synthetic", X, y, queries, asked)
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import xlda
-from xlda import XLDA
+from xlda import XLDA, head
 from xlda.search import LSH, Dense, Faiss, Fisher, chosen_search
 from xlda.search.coordinates import fisher_coordinates
 from xlda.search.protocol import Classes
@@ -96,7 +96,8 @@ def test_one_query_at_a_time_is_the_same_as_many(search, rng):
     assert clf.predict(queries[:0]).shape == (0,)
 
 
-def test_a_class_learned_by_the_last_call_is_found_by_the_next(search, rng):
+def test_a_class_learned_by_the_last_call_is_found_by_the_next(search, rng, monkeypatch):
+    monkeypatch.setattr(head, "MOST_LATE", 40)
     X, y, _ = characters(rng)
     clf = XLDA(search=search, renew=1e9).fit(X, y)
     first = clf._current_head()
@@ -108,7 +109,8 @@ def test_a_class_learned_by_the_last_call_is_found_by_the_next(search, rng):
     assert clf._current_head().precision is first.precision
 
 
-def test_a_class_that_moves_is_found_where_it_is_now(search, rng):
+def test_a_class_that_moves_is_found_where_it_is_now(search, rng, monkeypatch):
+    monkeypatch.setattr(head, "MOST_LATE", 40)
     X, y, _ = characters(rng)
     clf = XLDA(search=search, renew=1e9).fit(X, y)
     for label in range(60):  # more than are kept beside the others
@@ -120,7 +122,8 @@ def test_a_class_that_moves_is_found_where_it_is_now(search, rng):
         assert clf.predict(was_here) != [label]
 
 
-def test_a_removed_class_never_wins_again(search, rng):
+def test_a_removed_class_never_wins_again(search, rng, monkeypatch):
+    monkeypatch.setattr(head, "MOST_LATE", 40)
     X, y, _ = characters(rng)
     clf = XLDA(search=search, renew=1e9).fit(X, y)
     clf.predict(X[:1])
@@ -306,14 +309,14 @@ def test_fisher_makes_a_new_plan_only_when_classes_have_grown(rng):
 def test_coordinates_are_those_of_scikit_learn(rng):
     """Distances in all coordinates rank classes as LDA does; the spread is largest first."""
     X, y, queries = characters(rng, n_classes=30, dtype=np.float64)
-    head = XLDA(shrinkage=0.1).fit(X, y)._current_head()
-    classes = Classes(head.weights, head.bias, head.half_norms, head.precision, head.centre, None, None)
+    lda = XLDA(shrinkage=0.1).fit(X, y)._current_head()
+    classes = Classes(lda.weights, lda.bias, lda.half_norms, lda.precision, lda.centre, None, None)
     coordinates = fisher_coordinates(classes, 24)
     assert (np.diff(coordinates.spread) <= 1e-9).all()
-    points, means = (queries - head.centre) @ coordinates.of_queries, head.weights @ coordinates.of_weights
+    points, means = (queries - lda.centre) @ coordinates.of_queries, lda.weights @ coordinates.of_weights
     np.testing.assert_allclose((means**2).mean(axis=0), coordinates.spread, rtol=1e-6)
     distances = ((points[:, None] - means[None]) ** 2).sum(axis=2)
-    scores = head.scores(queries)
+    scores = lda.scores(queries)
     np.testing.assert_allclose(
         -0.5 * (distances - distances[:, :1]), scores - scores[:, :1], atol=1e-6 * np.abs(scores).max()
     )

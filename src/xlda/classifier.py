@@ -47,6 +47,7 @@ _LEARNED = (
     "_touched",
     "_n_touched",
     "_weight_since_renewal",
+    "_weight_at_renewal",
 )
 
 
@@ -436,7 +437,7 @@ class XLDA(Predicting):
         self._served: _Served | None = None
         self._n_touched = 0
         self._touched: list[Rows] = []  # rows whose mean or label the head does not have yet
-        self._weight_since_renewal = 0.0
+        self._weight_since_renewal = self._weight_at_renewal = 0.0
 
     def _learn(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any, min_samples: int = 0
@@ -549,9 +550,9 @@ class XLDA(Predicting):
         """The one place where the head is brought up to date, or made anew."""
         with self._lock:
             moments, last, version = self._moments, self._served, self._version
-            if not moments.n_seen:
-                raise NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
             if last is None or self._overdue() or last.params != params:
+                if not moments.n_seen:
+                    raise _nothing_seen()
                 head = new_head(
                     moments,
                     self._labels,
@@ -562,8 +563,11 @@ class XLDA(Predicting):
                     previous=None if last is None else last.head,
                 )
                 self._weight_since_renewal = 0.0
+                self._weight_at_renewal = moments.total
             elif self._touched:
                 head = last.head.updated(moments, self._labels, self._touched_rows())
+                if not head.n_seen:
+                    raise _nothing_seen()
             else:
                 head = last.head
             self._touched, self._n_touched = [], 0
@@ -572,9 +576,14 @@ class XLDA(Predicting):
 
     def _overdue(self) -> bool:
         """Whether enough was learned for the covariance to be inverted anew."""
-        total = self._moments.total
-        share = self.renew * max(1.0, total / (SETTLED * self.n_features_in_)) ** 0.5
-        return self._weight_since_renewal > share * total and not self._moments.frozen
+        learned = self._weight_since_renewal
+        if learned <= self._most_unrenewed(self._weight_at_renewal - learned):
+            return False  # and no need to add up all counts, which would take a while
+        return learned > self._most_unrenewed(self._moments.total) and not self._moments.frozen
+
+    def _most_unrenewed(self, total: float) -> float:
+        """Weight that may be learned before the covariance is inverted anew."""
+        return float(self.renew * max(1.0, total / (SETTLED * self.n_features_in_)) ** 0.5 * total)
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""
@@ -602,6 +611,10 @@ class _Served:
     version: int
     params: tuple[Any, ...]
     head: Head
+
+
+def _nothing_seen() -> NotFittedError:
+    return NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
 
 
 def load(path: str | os.PathLike[str]) -> XLDA:

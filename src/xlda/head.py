@@ -28,7 +28,7 @@ from xlda.search.ranking import best_columns, merged
 Priors: TypeAlias = Literal["equal", "empirical"]
 
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
-FEWEST_LATE, MOST_LATE = 16, 1024  # rows kept beside the others before all are brought together
+FEWEST_LATE, MOST_LATE = 16, 2048  # rows kept beside the others before all are brought together
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +146,7 @@ class Head:
             n_seen=moments.n_seen,
             log_total=None if self.log_total is None else math.log(moments.total),
         )
-        most = min(max(FEWEST_LATE, round(2 * head.n_rows**0.5)), MOST_LATE)
-        return head if len(head.late) <= most else head._settled(moments)
+        return head if len(head.late) <= most_late(head.n_rows) else head._settled(moments)
 
     # -- how it works
 
@@ -161,11 +160,12 @@ class Head:
 
     def _all_rows(self) -> tuple[Array, Array, Array]:
         """Weights, bias and half norm of all rows, the late ones among the others: O(C d)."""
-        weights = np.zeros((self.n_rows, self.weights.shape[1]), self.weights.dtype)
+        weights = np.empty((self.n_rows, self.weights.shape[1]), self.weights.dtype)
         bias = np.full(self.n_rows, -np.inf, self.bias.dtype)
         half_norms = np.zeros(self.n_rows, self.half_norms.dtype)
         n_settled = len(self.weights)
-        weights[:n_settled], bias[:n_settled] = self.weights, self.bias
+        weights[:n_settled], weights[n_settled:] = self.weights, 0.0
+        bias[:n_settled] = self.bias
         half_norms[:n_settled] = self.half_norms
         rows, entries = self.late.newest()
         weights[rows], bias[rows] = self.late.weights[entries], self.late.bias[entries]
@@ -185,6 +185,11 @@ class Head:
             index=self.index.updated(classes, changed),
             late=LateRows.none_of(weights.shape[1], self.centre.dtype),
         )
+
+
+def most_late(n_rows: int) -> int:
+    """Rows to keep beside the others: every query reads each, but bringing them in copies all weights."""
+    return min(max(FEWEST_LATE, min(round(9 * math.sqrt(n_rows)), n_rows // 4)), MOST_LATE)
 
 
 def new_head(
