@@ -39,7 +39,7 @@ def one_size(size: dict[str, Any]) -> str:
             [
                 way["name"],
                 f"{way['agreement']:.2%}",
-                f"{1e3 * median(one):.2f} ({1e3 * quantiles(one, n=20)[-1]:.2f})",
+                f"{1e3 * median(one):.2f} ({1e3 * quantiles([*one, *one], n=20)[-1]:.2f})",
                 f"{dense / median(one):.2g}x",
                 f"{1e3 * median(way['seconds']['64']):.1f}",
                 f"{1e3 * median(many):.0f}",

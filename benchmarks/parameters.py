@@ -33,9 +33,10 @@ Accuracy on the test samples after one pass. Digits are pixels, photos embedding
 RENEWAL = f"""\
 ## `renew`
 
-The covariance is inverted anew once the samples learned since pass the share `renew` of all; means are always
-current. Agreement is the share of predictions equal to those with `renew=0`, over a stream in which classes
-arrive one after the other, with a prediction after every {STEP} samples. `to_linear` and `save` always use
+The covariance is inverted anew once the samples learned since pass the share `renew` of all (with more than
+10 samples for each feature, as much more as there are, up to 1/4); means are always current. Agreement is the
+share of predictions equal to those with `renew=0`, over a stream in which classes arrive one after the other,
+with a prediction after every {STEP} samples. `to_linear` and `save` always use
 the covariance of all that was learned."""
 
 

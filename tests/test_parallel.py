@@ -51,6 +51,24 @@ def test_the_blas_has_one_thread_in_each_part_and_all_of_them_afterwards():
     assert blas_threads() == before
 
 
+def test_who_does_not_wait_works_alone():
+    entered, release, parts = threading.Event(), threading.Event(), []
+
+    def slow(start, stop, part):
+        entered.set()
+        release.wait(30)
+
+    other = threading.Thread(target=in_parallel_with_blas, args=(slow, 2, 2))
+    other.start()
+    entered.wait(30)
+    in_parallel_with_blas(lambda start, stop, part: parts.append((start, stop, part)), 9, 2, wait=False)
+    release.set()
+    other.join()
+    assert parts == [(0, 9, 0)]
+    in_parallel_with_blas(lambda start, stop, part: parts.append((start, stop, part)), 9, 2, wait=False)
+    assert len(parts) == 3
+
+
 def test_who_limits_the_blas_limits_this():
     with threadpool_limits(1, user_api="blas"):
         assert n_threads() == 1

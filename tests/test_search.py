@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
@@ -188,6 +189,13 @@ def test_it_can_be_cloned_saved_and_loaded(search, rng, tmp_path):
     np.testing.assert_array_equal(again.predict(queries), clf.predict(queries))
 
 
+def test_it_can_be_pickled(search, rng):
+    X, y, queries = characters(rng, n_classes=50)
+    clf = XLDA(search=search).fit(X, y)
+    clf.partial_fit(X[:1], [99]).predict(queries[:1])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict(queries), clf.predict(queries))
+
+
 def test_what_it_took_and_found_is_told(search, rng):
     X, y, queries = characters(rng)
     clf = XLDA(search=search).fit(X, y)
@@ -200,6 +208,8 @@ def test_what_it_took_and_found_is_told(search, rng):
         assert str(audit.picked["search"]) in str(audit)
     assert audit.drawn
     assert audit.n_queries == 50
+    with pytest.raises(ValueError, match="n is at least 1"):
+        clf.audit(n=0)
 
 
 # -- readers beside a learner
@@ -293,6 +303,13 @@ def test_fisher_can_be_given_queries(rng):
     clf = XLDA(search=Fisher(queries=queries)).fit(X, y)
     assert clf.audit(queries).picked["queries it was picked on"] == len(queries)
     assert agreement(clf, queries) >= 0.999
+
+
+@pytest.mark.parametrize("bad", [np.ones((3, 5)), np.ones(24), np.ones((0, 24)), np.full((2, 24), np.nan)])
+def test_fisher_refuses_queries_that_do_not_fit(bad, rng):
+    X, y, _ = characters(rng, n_classes=50)
+    with pytest.raises(ValueError, match=r"queries that are finite and of shape \(n, 24\)"):
+        XLDA(search=Fisher(queries=bad)).fit(X, y)
 
 
 def test_fisher_makes_a_new_plan_only_when_classes_have_grown(rng):

@@ -32,6 +32,7 @@ from xlda.search import Search, check_search, chosen_search, search_from_json, s
 from xlda.sources import Batch, SourceError, open_source
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
+MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
 
 _LEARNED = (
     "n_features_in_",
@@ -76,8 +77,8 @@ class XLDA(Predicting):
         Exponent of a signed power taken of the embeddings before anything else; 0.5 helps non-negative ones.
     renew
         The covariance is inverted anew once the samples learned since pass this share of all; the means used
-        are always current. 0 renews at every change. With many samples for each feature every one changes
-        the covariance less, and the share is larger: that times sqrt(n_samples / (10 n_features)).
+        are always current. 0 renews at every change. With more than 10 samples for each feature every one
+        changes the covariance less, and the share is larger by as much more as there are, up to 1/4.
     search
         How `predict` and `predict_topk` find the best classes: "dense" looks at all of them; "fisher" at few,
         and agrees with that in at least 99.9 % of cases; "lsh" is the paper's way; "faiss" needs that
@@ -280,13 +281,16 @@ class XLDA(Predicting):
 
         On the queries X (n_samples, n_features), or on `n` of them drawn from the model. `print` it.
         """
+        if n < 1:
+            raise ValueError(f"n is at least 1; got {n!r}.")
         head = self._current_head()
         if X is not None:
             embeddings = checked_embeddings(self, X, self.power, min_samples=1)
         else:
             with self._lock:
                 moments = self._moments
-                embeddings = drawn_queries(moments, head.centre, n, np.random.default_rng(0)) + head.centre
+                queries, _ = drawn_queries(moments, head.centre, n, np.random.default_rng(0))
+                embeddings = queries + head.centre
         return audited(head, embeddings, X is None, {**self._absorbed.nbytes, **head.nbytes})
 
     # -- what was learned
@@ -583,7 +587,8 @@ class XLDA(Predicting):
 
     def _most_unrenewed(self, total: float) -> float:
         """Weight that may be learned before the covariance is inverted anew."""
-        return float(self.renew * max(1.0, total / (SETTLED * self.n_features_in_)) ** 0.5 * total)
+        share = self.renew * max(1.0, total / (SETTLED * self.n_features_in_))
+        return float(min(share, max(self.renew, MOST_SHARE)) * total)
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""

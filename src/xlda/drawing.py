@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve
 
-from xlda.arrays import Array
+from xlda.arrays import Array, Rows
 from xlda.moments import Moments
 
 MOST_MEANS = 8192  # that the spread of the class means is estimated from
 
 
-def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> Array:
-    """`n` embeddings less `centre`, (n, d), of classes drawn at random.
+def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+    """`n` embeddings less `centre`, (n, d), of classes drawn at random, and their rows (n,).
 
     A class mean known from few samples is off by as much as those scatter, and drawing around it would give
     queries that are far too easy. So the true mean is drawn first: with S the covariance within classes, T
@@ -34,7 +34,7 @@ def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Genera
     chosen = rng.choice(seen, n)
     noise = rng.standard_normal((n, len(learned))) @ cholesky(spread)
     queries: Array = moments.means_from(centre, chosen) @ towards + noise
-    return queries.astype(moments.dtype)
+    return queries.astype(moments.dtype), chosen
 
 
 def _without_negative(matrix: Array) -> Array:

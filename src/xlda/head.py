@@ -28,6 +28,7 @@ from xlda.search.ranking import best_columns, merged
 Priors: TypeAlias = Literal["equal", "empirical"]
 
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
+QUERIES_AT_ONCE = 64  # whose shortlists are made at once
 FEWEST_LATE, MOST_LATE = 16, 2048  # rows kept beside the others before all are brought together
 
 
@@ -111,8 +112,10 @@ class Head:
     def shortlists(self, embeddings: Array, k: int) -> Iterator[Rows]:
         """Rows looked at for the `k` best of each embedding."""
         changed = self.late.rows[self.late.rows < len(self.weights)]
-        for shortlist in self.index.shortlists(self._queries(embeddings), k, changed):
-            yield np.union1d(shortlist, self.late.rows)
+        for start in range(0, len(embeddings), QUERIES_AT_ONCE):
+            queries = self._queries(embeddings[start : start + QUERIES_AT_ONCE])
+            for shortlist in self.index.shortlists(queries, k, changed):
+                yield np.union1d(shortlist, self.late.rows)
 
     def with_index(self, index: Index) -> Head:
         """The same head, searched in another way."""
@@ -257,7 +260,7 @@ def _classes(
     def means(rows: Rows | slice) -> Array:
         return moments.means_from(centre, rows)
 
-    def draw(n: int, rng: np.random.Generator) -> Array:
+    def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
         return drawn_queries(moments, centre, n, rng)
 
     return Classes(weights, bias, half_norms, precision, centre, means, draw)

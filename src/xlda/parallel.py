@@ -42,13 +42,21 @@ def in_parallel(work: Callable[[int, int, int], object], n: int, parts: int) -> 
         task.result()
 
 
-def in_parallel_with_blas(work: Callable[[int, int, int], object], n: int, parts: int) -> None:
-    """The same for work that calls the BLAS, which uses one thread in each part."""
-    if parts == 1:
+def in_parallel_with_blas(
+    work: Callable[[int, int, int], object], n: int, parts: int, wait: bool = True
+) -> None:
+    """The same for work that calls the BLAS, which uses one thread in each part.
+
+    Where others are doing such work already and it shall not `wait` for them, it is one part.
+    """
+    if parts == 1 or not _blas_in_hand.acquire(blocking=wait):
         work(0, n, 0)
         return
-    with _blas_in_hand, _blas().limit(limits=1):
-        in_parallel(work, n, parts)
+    try:
+        with _blas().limit(limits=1):
+            in_parallel(work, n, parts)
+    finally:
+        _blas_in_hand.release()
 
 
 @cache

@@ -42,7 +42,8 @@ class DenseIndex:
             block = slice(start, start + step)
             scores = times_weights(queries[block], self.weights)
             scores += self.bias
-            scores[:, without] = -np.inf
+            if len(without):
+                scores[:, without] = -np.inf
             rows[block], best[block] = best_columns(scores, k)
         return rows, best
 

@@ -116,7 +116,7 @@ class FisherIndex:
                 )
 
         parts = parts_for(self.weights.size) if len(queries) > 1 else 1
-        in_parallel_with_blas(search, len(queries), min(parts, max(len(queries), 1)))
+        in_parallel_with_blas(search, len(queries), min(parts, max(len(queries), 1)), wait=False)
         return rows, scores
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:

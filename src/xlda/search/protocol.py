@@ -28,7 +28,7 @@ class Classes:
     precision: Array  # (d, d): weights are means @ precision
     centre: Array  # (d,)
     means: Callable[[Rows | slice], Array]
-    draw: Callable[[int, np.random.Generator], Array]  # so many queries, as they may well come
+    draw: Callable[[int, np.random.Generator], tuple[Array, Rows]]  # so many queries, and their rows
 
 
 class Index(Protocol):

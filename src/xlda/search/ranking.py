@@ -23,6 +23,8 @@ def best_columns(scores: Array, k: int) -> tuple[Rows, Array]:
     (array([[1, 2]]), array([[9., 5.]]))
     """
     n, width = scores.shape
+    if k == 1 and width:
+        return scores.argmax(axis=1, keepdims=True), scores.max(axis=1, keepdims=True)
     columns = np.zeros((n, k), np.intp)
     best = np.full((n, k), -np.inf, scores.dtype)
     if k > FEW:
