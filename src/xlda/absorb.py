@@ -30,8 +30,8 @@ class Batch:
     """Samples on their way into `counts` (C,) and `offsets` (C, d), the class means less an origin.
 
     `embeddings - origin` (n, d) of the classes `rows` (n,) are added (`sign` 1) or taken away (-1). `waiting`
-    (n, d), if any, is set to the rows that the batch leaves. All are in C order and of
-    one type; offsets may be float16.
+    (n, d), if any, is set to the rows that the batch leaves. All are in C order and of one type;
+    offsets may be float16.
     """
 
     embeddings: Array

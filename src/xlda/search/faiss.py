@@ -14,8 +14,6 @@ from xlda.search.coordinates import Coordinates, fisher_coordinates
 from xlda.search.protocol import Classes, Index
 from xlda.search.ranking import top_of_shortlists
 
-ROWS_AT_ONCE = 4096
-
 
 @dataclass(frozen=True)
 class Faiss:
