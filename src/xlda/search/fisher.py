@@ -133,7 +133,7 @@ class FisherIndex:
             rows = best_places(scores, self.plan.n_kept(0, k))
             scores = scores[rows]
             for number, stage in enumerate(self.stages[1:], 1):
-                scores += stage.points[rows] @ point[stage.start : stage.stop]
+                scores += stage.points.take(rows, axis=0) @ point[stage.start : stage.stop]
                 scores += stage.offsets[rows]
                 places = best_places(scores, self.plan.n_kept(number, k))
                 rows, scores = rows[places], scores[places]

@@ -48,7 +48,7 @@ def top_of_shortlists(
         if len(shortlist) > MOST_GATHERED * len(weights):
             scores = times_weights(queries[number], weights)[shortlist]  # without copying most of the weights
         else:
-            scores = times_weights(queries[number], weights[shortlist])
+            scores = times_weights(queries[number], weights.take(shortlist, axis=0))
         scores += bias[shortlist]
         if k == 1 and len(scores):
             found = scores.argmax()

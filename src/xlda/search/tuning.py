@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -13,15 +13,17 @@ from xlda.search.coordinates import Coordinates
 from xlda.search.protocol import Classes
 from xlda.search.ranking import best_columns
 
-PREFIXES = (16, 32, 48, 64, 96, 128, 192, 256, 384)
+PREFIXES = (32, 48, 64, 96, 128, 192, 256, 384)
 FIVE = 5  # of the best: what `predict_topk` gives unless told otherwise
 NEAREST_BY = 64  # coordinates that say which classes are near to another
-FAMILIES = (2, 4, 8, 16)  # how many of them
+FAMILIES = (2, 4, 8)  # how many of them
 N_QUERIES = 1024  # drawn from the model where none are given
 SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
 
-STREAMED = 0.2  # nanoseconds to read a number in order
-GATHERED, ROW = 0.6, 60.0  # to read one of a chosen row, and to get at such a row
+MOST_STAGES = 3  # before the exact scores
+STREAMED = 0.1  # nanoseconds to read a number in order
+GATHERED, ROW = 0.5, 30.0  # to read one of a chosen row, and to get at such a row
+STAGE = 30_000.0  # to begin with a stage
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,19 @@ def tuned(
     n_live, d = int(np.isfinite(classes.bias).sum()), len(classes.centre)
 
     def cost(chosen: tuple[int, ...]) -> float:
-        kept = [_enough(best[p], target, len(chosen)) for p in chosen]
+        kept = _enough([best[p] for p in chosen], target)
         widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + d))]
         gathered = [n * (ROW + GATHERED * width) for n, width in zip(kept, widths, strict=True)]
-        return STREAMED * n_live * chosen[0] + sum(gathered)
+        return STREAMED * n_live * chosen[0] + sum(gathered) + STAGE * len(chosen)
 
-    ways = [(p,) for p in prefixes] + [(p, q) for p in prefixes for q in prefixes if p < q]
+    ways = [way for n_stages in range(1, MOST_STAGES + 1) for way in combinations(prefixes, n_stages)]
     chosen = min(ways, key=cost)
-    kept = tuple(_enough(best[p], target, len(chosen)) for p in chosen)
+    kept = _enough([best[p] for p in chosen], target)
     found = np.all([best[p] <= some for p, some in zip(chosen, kept, strict=True)], axis=0)
     return Plan(
         chosen,
         kept,
-        tuple(_enough(five[p], target, len(chosen)) for p in chosen),
+        _enough([five[p] for p in chosen], target),
         n_live,
         len(queries),
         float(found.mean()),
@@ -105,10 +107,18 @@ def _into_the_family(classes: Classes, points: Array, rows: Rows) -> Array:
     return ways
 
 
-def _enough(places: Rows, target: float, n_stages: int) -> int:
-    """Candidates to keep, so that at most their share of those that may be lost is lost in each stage."""
-    allowed = int((1 - target) * len(places) / n_stages)
-    return int(np.sort(places)[len(places) - 1 - allowed])
+def _enough(places: list[Rows], target: float) -> tuple[int, ...]:
+    """Candidates to keep in each stage, where `places` says how many each query needs there.
+
+    The queries that may be lost are those that need most in the first stage: a few outliers, which mostly
+    need many in the next as well.
+
+    >>> _enough([np.array([9, 700, 5, 8]), np.array([1, 90, 2, 3])], target=0.75)
+    (9, 3)
+    """
+    n_lost = int((1 - target) * len(places[0]))
+    found = np.argsort(places[0], kind="stable")[: len(places[0]) - n_lost]
+    return tuple(int(some[found].max()) for some in places)
 
 
 def _places_of_winners(
