@@ -149,7 +149,8 @@ def draw(results: dict[str, Any]) -> None:
     left.set(xscale="log", yscale="log", ylabel="ms a query, one query a call")
     left.invert_xaxis()
     left.set_xlabel(f"share that disagrees with exact LDA ({size['classes']:,} classes)")
-    left.legend(fontsize=8)
+    left.set_ylim(top=5 * left.get_ylim()[1])
+    left.legend(fontsize=8, loc="upper right", ncols=2)
     for name, marker in (("dense, NumPy", "s"), ("LSH, as published", "D"), ("XLDA, default", "o")):
         classes = [size["classes"] for size in results["sizes"]]
         times = [1e3 * median(ways_of(size)[name]["seconds"]["1"]) for size in results["sizes"]]

@@ -13,6 +13,7 @@ import xlda
 from xlda import XLDA, head
 from xlda.search import LSH, Dense, Faiss, Fisher, chosen_search
 from xlda.search.coordinates import fisher_coordinates
+from xlda.search.dense import DenseIndex
 from xlda.search.protocol import Classes
 from xlda.search.ranking import best_columns, best_places, merged, top_of_shortlists
 
@@ -45,6 +46,12 @@ class TwoStages(Fisher):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "tuned", lambda *_: plan)
             return super().index(classes)
+
+
+@pytest.fixture(autouse=True)
+def search_for_batches_too(monkeypatch):
+    """Among as few classes as here, Fisher would take a batch of queries to all of them."""
+    monkeypatch.setattr("xlda.search.fisher.SEARCHED", -np.inf)
 
 
 @pytest.fixture(params=SEARCHES.values(), ids=SEARCHES)
@@ -462,3 +469,23 @@ def test_two_rankings_become_one():
     best_rows, best = merged(rows, scores, more_rows, more_scores, 3)
     assert best_rows.tolist() == [[2, 4, 7]]
     assert best.tolist() == [[5.0, 5.0, 3.0]]
+
+
+def test_fisher_takes_batches_to_all_of_few_classes(rng, monkeypatch):
+    X, y, queries = characters(rng)
+    clf = XLDA(search=TwoStages()).fit(X, y)
+    exact = XLDA(search="dense").fit(X, y)
+    calls = []
+
+    class Watched(DenseIndex):
+        def top(self, queries, k, without):
+            calls.append(len(queries))
+            return super().top(queries, k, without)
+
+    monkeypatch.setattr("xlda.search.fisher.DenseIndex", Watched)
+    clf.predict(queries)
+    monkeypatch.setattr("xlda.search.fisher.SEARCHED", np.inf)
+    clf.predict(queries[:1])
+    assert not calls
+    np.testing.assert_array_equal(clf.predict(queries), exact.predict(queries))
+    assert calls == [len(queries)]

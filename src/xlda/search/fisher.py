@@ -12,14 +12,17 @@ from xlda.arrays import Array, Rows
 from xlda.parallel import in_parallel_with_blas, parts_for
 from xlda.products import times_weights
 from xlda.search.coordinates import Coordinates, fisher_coordinates
+from xlda.search.dense import DenseIndex
 from xlda.search.protocol import Classes, Index
 from xlda.search.ranking import best_places, top_of_shortlists
-from xlda.search.tuning import Plan, tuned
+from xlda.search.tuning import GATHERED, ROW, Plan, tuned
 
 MOST_COORDINATES = 384  # that a plan may use
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 MANY_QUERIES = 8  # from which on a matrix product of all coordinates pays
 GROWN = 1.5  # times as many classes: the plan is made anew
+PRODUCT = 0.026  # nanoseconds for a multiplication in a matrix product
+SEARCHED = 200_000.0  # to search for one of many queries, beside the products
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +106,8 @@ class FisherIndex:
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`."""
+        if len(queries) >= MANY_QUERIES and self._sooner_without(k):
+            return DenseIndex(self.weights, self.bias).top(queries, k, without)
         rows = np.empty((len(queries), k), np.intp)
         scores = np.empty((len(queries), k), queries.dtype)
         step = max(1, SCORES_AT_ONCE // max(len(self.weights), 1))
@@ -118,6 +123,13 @@ class FisherIndex:
         parts = parts_for(self.weights.size) if len(queries) > 1 else 1
         in_parallel_with_blas(search, len(queries), min(parts, max(len(queries), 1)), wait=False)
         return rows, scores
+
+    def _sooner_without(self, k: int) -> bool:
+        """Whether a product of many queries and all weights takes less time than a search for them."""
+        n_rows, d = self.weights.shape
+        rescored = self.plan.n_kept(len(self.stages) - 1, k) * (ROW + GATHERED * d)
+        saved = PRODUCT * n_rows * (d - self.plan.prefixes[-1])
+        return bool(saved < SEARCHED + rescored)
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""
