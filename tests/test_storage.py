@@ -188,7 +188,7 @@ def test_foreign_files_are_refused(tmp_path):
         xlda.load(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["2", "17", "x", ""])
+@pytest.mark.parametrize("version", ["3", "17", "x", ""])
 def test_a_newer_format_is_refused_with_the_cure(version, tmp_path):
     path = tmp_path / "model.xlda"
     save_file(

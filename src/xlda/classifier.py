@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
@@ -17,10 +18,22 @@ from sklearn.exceptions import NotFittedError
 from xlda import storage
 from xlda.arrays import Array, Rows
 from xlda.auditing import Audit, audited
+from xlda.convert import (
+    PUBLISHED,
+    STRENGTH,
+    WITH_POWER,
+    WITHOUT_EMBEDDINGS,
+    Layer,
+    assumed_moments,
+    checked_covariance,
+    checked_layer,
+    labelled_by_layer,
+)
 from xlda.covariance import Shrinkage, Target, check_shrinkage
 from xlda.drawing import drawn_queries
 from xlda.handfuls import Handfuls
 from xlda.head import Head, Priors, new_head
+from xlda.imported import ImportedRows
 from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
 from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
@@ -28,7 +41,7 @@ from xlda.moments import ForgetError, Moments
 from xlda.predicting import Predicting, Snapshot
 from xlda.progress import Progress
 from xlda.published import PublishedMoments
-from xlda.search import Search, check_search, chosen_search, search_from_json, search_to_json
+from xlda.search import Dense, Search, check_search, chosen_search, search_from_json, search_to_json
 from xlda.sources import Batch, SourceError, open_source
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
@@ -42,6 +55,7 @@ _LEARNED = (
     "_labels",
     "_absorbed",
     "_handfuls",
+    "_imported",
     "_started_with",
     "_version",
     "_served",
@@ -110,6 +124,8 @@ class XLDA(Predicting):
     >>> clf.partial_fit([[9.0, 0.0]], ["kiwi"]).predict([[8.0, 1.0], [0.0, 0.0]])
     array(['kiwi', 'apple'], dtype='<U5')
     """
+
+    _imported: ImportedRows | None
 
     def __init__(
         self,
@@ -208,6 +224,7 @@ class XLDA(Predicting):
         with self._lock, interrupt_afterwards():
             row = self._labels.remove(_one(label))
             self._moments.drop(row)
+            self._imported = self._imported and (self._imported.without(row) or None)
             return self._changed(np.array([row]))
 
     def rename_class(self, old: Label, new: Label) -> Self:
@@ -223,6 +240,7 @@ class XLDA(Predicting):
             kept, gone = self._labels.rows([_one(into, "into"), _one(other, "other")]).tolist()
             if kept == gone:
                 raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
+            self._check_not_imported(kept, gone)
             count = float(self._moments.counts_of(gone))
             self._moments.join(kept, gone)
             self._labels.remove(_one(other))
@@ -243,6 +261,11 @@ class XLDA(Predicting):
             return self._become(copy.deepcopy(other))
         self._require_start("merge")
         self._check_mergeable(other)
+        if other._imported is not None:
+            raise ValueError(
+                "merge got a classifier converted from a layer: nothing can be learned from its rows. "
+                "Merge this one into that one instead."
+            )
         one, two = (self, other) if id(self) < id(other) else (other, self)  # so that none waits for ever
         with one._lock, two._lock, interrupt_afterwards():
             theirs = other._labels.live_rows
@@ -254,6 +277,92 @@ class XLDA(Predicting):
             self._moments.grow(self._labels.n_rows)
             self._moments.merge(other._moments, rows)
             return self._changed(rows[theirs], other._moments.weight_learned)
+
+    # -- from a layer and back
+
+    @classmethod
+    def from_linear(
+        cls,
+        weight: ArrayLike,
+        bias: ArrayLike | None = None,
+        *,
+        labels: ArrayLike | None = None,
+        covariance: Literal["auto", "identity", "weights"] | ArrayLike = "auto",
+        embeddings: Any = None,
+        embedding_labels: ArrayLike | None = None,
+        strength: float = STRENGTH,
+        **params: Any,
+    ) -> Self:
+        """A classifier that takes over from a fully connected layer and goes on learning.
+
+        The rows of the layer are kept beside what is learned from samples, on a scale fitted to it, and count
+        as `strength` samples each: as real ones of a class come, its row fades.
+
+        Give it embeddings if there are any: a few of each class, without labels, of what the layer is used
+        on. It learns them with the labels that the layer gives them. Without embeddings it predicts exactly
+        as the layer does until it learns something, and less well than with them from then on; a warning says
+        so. `benchmarks/conversion.py` has figures.
+
+        Parameters
+        ----------
+        weight, bias
+            (n_classes, n_features) and (n_classes,) of the layer: logits are X @ weight.T + bias.
+        labels
+            Label of each row; 0, 1, ... where not given.
+        covariance
+            "auto" is as said above. "identity" and "weights" are the paper's: rows are taken for class means,
+            the covariance is I or that of the rows, and the bias is ignored; such a classifier forgets as
+            soon as it learns, and is here for comparison. An array (n_features, n_features) is taken for the
+            covariance within classes, with this classifier's shrinkage: so comes back what `to_linear` gave.
+        embeddings
+            (n_samples, n_features), or anything that `xlda.open_source` takes, with labels=None.
+        embedding_labels
+            (n_samples,), where they are known after all; the layer labels the others.
+        strength
+            How many samples a row of the layer is worth beside real ones of its class.
+        params
+            Of the classifier, but `covariance`. With `power`, which the layer's rows are not made for, it
+            only labels the embeddings.
+        """
+        layer = checked_layer(weight, bias, labels)
+        how = checked_covariance(covariance, layer, embeddings, embedding_labels, params.get("power"))
+        if not (isinstance(strength, Real) and 0 < strength < np.inf):
+            raise ValueError(f"strength is a positive number; got {strength!r}.")
+        if isinstance(how, str) and how in PUBLISHED:
+            params = {"shrinkage": 1e-4, "shrinkage_target": "identity", **params}
+        clf = cls(**params)
+        clf._check_params()
+        if clf.rule != "exact":
+            raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
+        clf.n_features_in_ = layer.weight.shape[1]
+        clf._start()
+        clf._labels = Labels(layer.labels)
+        if isinstance(how, str) and how == "auto":
+            clf._take_over(layer, strength, embeddings, embedding_labels)
+        else:
+            clf._absorbed = assumed_moments(
+                layer, how, strength, clf.shrinkage, clf.shrinkage_target, half=clf._absorbed.half
+            )
+        return clf
+
+    def _take_over(self, layer: Layer, strength: float, embeddings: Any, embedding_labels: Any) -> None:
+        """Keep the rows of a layer, and learn embeddings with the labels that it gives them."""
+        self._absorbed.widen(layer.weight.dtype)
+        self._absorbed.grow(len(layer.labels))
+        if self.power is None:
+            worth = np.full(len(layer.labels), float(strength))
+            self._imported = ImportedRows(layer.weight, layer.bias, worth)
+        if embeddings is None:
+            warnings.warn(WITHOUT_EMBEDDINGS, stacklevel=3)
+            return
+        known = None
+        if embedding_labels is not None:
+            known = self._labels.rows(label_list(embedding_labels, "embedding_labels"))
+        for raw, rows in labelled_by_layer(layer, self, embeddings, known):
+            self._absorbed.update(self._samples(raw, rows, None)[0], rows)
+        n_without = len(layer.labels) - self._absorbed.n_seen
+        if self.power is not None and n_without:
+            warnings.warn(WITH_POWER.format(n_without), stacklevel=3)
 
     # -- predicting
 
@@ -284,6 +393,10 @@ class XLDA(Predicting):
         if n < 1:
             raise ValueError(f"n is at least 1; got {n!r}.")
         head = self._current_head()
+        if X is None and self._imported is not None:
+            raise ValueError(
+                "audit needs X: rows of an imported layer do not say what its queries look like."
+            )
         if X is not None:
             embeddings = checked_embeddings(self, X, self.power, min_samples=1)
         else:
@@ -291,7 +404,10 @@ class XLDA(Predicting):
                 moments = self._moments
                 queries, _ = drawn_queries(moments, head.centre, n, np.random.default_rng(0))
                 embeddings = queries + head.centre
-        return audited(head, embeddings, X is None, {**self._absorbed.nbytes, **head.nbytes})
+        nbytes = {**self._absorbed.nbytes, **head.nbytes}
+        if self._imported is not None:
+            nbytes["imported layer"] = self._imported.nbytes
+        return audited(head, embeddings, X is None, nbytes)
 
     # -- what was learned
 
@@ -342,13 +458,17 @@ class XLDA(Predicting):
         with self._lock:
             self._let_renew()
             tensors, numbers = self._moments.to_arrays()
+            if self._imported is not None:
+                tensors |= self._imported.to_arrays()
             info = {
                 "params": self._params_to_json(),
                 "labels": self._labels.names.tolist(),
                 "numbers": numbers,
                 "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
             }
-            storage.write(path, tensors, info)  # tensors are not copies: nobody may learn meanwhile
+            storage.write(
+                path, tensors, info, version=1 if self._imported is None else 2
+            )  # tensors are not copies: nobody may learn meanwhile
 
     # -- how it works
 
@@ -399,6 +519,14 @@ class XLDA(Predicting):
         plain = {name: _plain(value) for name, value in params.items() if name != "search"}
         return {**plain, "search": search_to_json(self.search)}
 
+    def _check_not_imported(self, *rows: int) -> None:
+        """Refuse rows that are an imported layer's."""
+        for row in rows:
+            if self._imported is not None and self._imported.has(row):
+                raise ValueError(
+                    f"Class {self._labels.names[row]!r} comes from a layer, whose rows cannot be merged."
+                )
+
     def _check_mergeable(self, other: XLDA) -> None:
         mine, theirs = self._learning_params(), other._started_with
         if mine != theirs:
@@ -433,6 +561,7 @@ class XLDA(Predicting):
     def _start(self) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
         self._absorbed: Moments = kind(self.n_features_in_, half=self.precision == "half")
+        self._imported = None  # rows of a layer that nobody has samples of
         self._handfuls = Handfuls()  # learned, but not absorbed yet: `_moments` does that first
         self._labels = Labels()
         self._lock = threading.RLock()  # learning and bringing the head up to date take turns
@@ -554,8 +683,9 @@ class XLDA(Predicting):
         """The one place where the head is brought up to date, or made anew."""
         with self._lock:
             moments, last, version = self._moments, self._served, self._version
-            if last is None or self._overdue() or last.params != params:
-                if not moments.n_seen:
+            first = not self._weight_at_renewal  # sample since a covariance was inverted
+            if last is None or first or self._overdue() or last.params != params:
+                if not moments.n_seen and not self._imported:
                     raise _nothing_seen()
                 head = new_head(
                     moments,
@@ -563,13 +693,14 @@ class XLDA(Predicting):
                     shrinkage=self.shrinkage,
                     target=self.shrinkage_target,
                     priors=self.priors,
-                    search=chosen_search(self.search, self._labels.n_rows, self.n_features_in_),
+                    search=self._chosen_search(),
                     previous=None if last is None else last.head,
+                    imported=self._imported,
                 )
                 self._weight_since_renewal = 0.0
                 self._weight_at_renewal = moments.total
             elif self._touched:
-                head = last.head.updated(moments, self._labels, self._touched_rows())
+                head = last.head.updated(moments, self._labels, self._touched_rows(), self._imported)
                 if not head.n_seen:
                     raise _nothing_seen()
             else:
@@ -577,6 +708,18 @@ class XLDA(Predicting):
             self._touched, self._n_touched = [], 0
             self._served = _Served(version, params, head)
             return self._served
+
+    def _chosen_search(self) -> Search:
+        """The search that the parameter stands for. One that is tuned needs classes to draw queries from."""
+        imported = self._imported
+        if imported is None or 2 * imported.n_unseen(self._moments.counts) <= len(self._labels):
+            return chosen_search(self.search, self._labels.n_rows, self.n_features_in_)
+        if self.search not in ("auto", "dense") and not isinstance(self.search, Dense):
+            raise ValueError(
+                f"search={self.search!r} needs samples of most classes, which a layer converted without "
+                "embeddings has not got. Use search='auto', or convert it with embeddings."
+            )
+        return Dense()
 
     def _overdue(self) -> bool:
         """Whether enough was learned for the covariance to be inverted anew."""
@@ -604,6 +747,7 @@ class XLDA(Predicting):
         clf._start()
         clf._labels = Labels(info["labels"])
         clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
+        clf._imported = ImportedRows.from_arrays(tensors)
         if info["feature_names"]:
             clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
         return clf

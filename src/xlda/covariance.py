@@ -83,7 +83,7 @@ def precision_matrix(
     """
     if not np.isfinite(covariance).all():
         raise ValueError("The covariance is not finite: embeddings or weights are too large.")
-    asked = _shrinkage_number(covariance, dof, shrinkage)
+    asked = shrinkage_number(covariance, dof, shrinkage)
     if target == "trace" and np.trace(covariance) <= len(covariance) * np.finfo(np.float64).tiny:
         return np.eye(len(covariance)), asked
     used = asked
@@ -100,7 +100,8 @@ def precision_matrix(
     return inverse, used
 
 
-def _shrinkage_number(covariance: Array, dof: float, shrinkage: Shrinkage) -> float:
+def shrinkage_number(covariance: Array, dof: float, shrinkage: Shrinkage) -> float:
+    """The shrinkage as a number, estimated where it is the name of an estimate."""
     if not isinstance(shrinkage, str):
         return float(shrinkage)
     estimate = oas_shrinkage if shrinkage == "oas" else ledoit_wolf_shrinkage

@@ -11,8 +11,12 @@ from xlda.moments import Moments
 MOST_MEANS = 8192  # that the spread of the class means is estimated from
 
 
-def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+def drawn_queries(
+    moments: Moments, centre: Array, n: int, rng: np.random.Generator, among: Rows | None = None
+) -> tuple[Array, Rows]:
     """`n` embeddings less `centre`, (n, d), of classes drawn at random, and their rows (n,).
+
+    The classes are all that have samples, or those of the rows `among`.
 
     A class mean known from few samples is off by as much as those scatter, and drawing around it would give
     queries that are far too easy. So the true mean is drawn first: with S the covariance within classes, T
@@ -31,7 +35,7 @@ def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Genera
     towards: Array = solve(learned, true, assume_a="pos")
     spread = _without_negative(true - true @ towards + within)
     spread[np.diag_indices_from(spread)] += floor
-    chosen = rng.choice(seen, n)
+    chosen = rng.choice(seen if among is None else among, n)
     noise = rng.standard_normal((n, len(learned))) @ cholesky(spread)
     queries: Array = moments.means_from(centre, chosen) @ towards + noise
     return queries.astype(moments.dtype), chosen

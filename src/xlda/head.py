@@ -17,6 +17,7 @@ import numpy as np
 from xlda.arrays import Array, Rows
 from xlda.covariance import Shrinkage, Target, precision_matrix
 from xlda.drawing import drawn_queries
+from xlda.imported import FittedRows, ImportedRows
 from xlda.labels import Labels
 from xlda.late import LateRows
 from xlda.moments import Moments
@@ -53,7 +54,8 @@ class Head:
     half_norms: Array  # (n_settled,): half of mean . weights
     index: Index
     late: LateRows
-    n_seen: int  # rows that have samples
+    n_seen: int  # rows that can win: those that have samples, and those of `imported`
+    imported: FittedRows | None = None  # rows of a layer, on the scale of the others
 
     @property
     def n_rows(self) -> int:
@@ -136,18 +138,27 @@ class Head:
         weights += weight
         return weights, biases
 
-    def updated(self, moments: Moments, labels: Labels, rows: Rows) -> Head:
+    def updated(
+        self, moments: Moments, labels: Labels, rows: Rows, imported: ImportedRows | None = None
+    ) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
         weights, bias, half_norms = _weighed(
             moments, rows, self.centre, self.precision, self.log_total is not None
         )
+        fitted = None
+        if self.imported is not None and imported is not None:
+            fitted = replace(self.imported, imported=imported)
+            weights, bias, half_norms = _with_imported(
+                fitted, rows, moments, self.centre, weights, bias, half_norms
+            )
         head = replace(
             self,
             names=labels.names,
             label_dtype=labels.dtype,
             late=self.late.extended(rows, weights, bias, half_norms),
-            n_seen=moments.n_seen,
-            log_total=None if self.log_total is None else math.log(moments.total),
+            n_seen=_n_seen(moments, imported),
+            log_total=None if self.log_total is None else _log_total(moments),
+            imported=fitted,
         )
         return head if len(head.late) <= most_late(head.n_rows) else head._settled(moments)
 
@@ -178,7 +189,7 @@ class Head:
     def _settled(self, moments: Moments) -> Head:
         """The same head with its late rows among the others: O(C d), so only now and then."""
         weights, bias, half_norms = self._all_rows()
-        classes = _classes(moments, weights, bias, half_norms, self.precision, self.centre)
+        classes = _classes(moments, weights, bias, half_norms, self.precision, self.centre, self.imported)
         changed = np.union1d(self.late.rows, np.arange(len(self.weights), len(weights)))
         return replace(
             self,
@@ -204,8 +215,12 @@ def new_head(
     priors: Priors,
     search: Search,
     previous: Head | None = None,
+    imported: ImportedRows | None = None,
 ) -> Head:
-    """Head of all that `moments` has learned so far. Costs O(d^3 + C d^2), and what the search needs."""
+    """Head of all that `moments` has learned so far, and of the rows of a layer where some are imported.
+
+    Costs O(d^3 + C d^2), and what the search needs.
+    """
     precision64, used = precision_matrix(moments.covariance(), moments.dof, shrinkage, target)
     n_rows, dtype = labels.n_rows, moments.dtype
     precision, centre = precision64.astype(dtype), moments.centre().astype(dtype)
@@ -215,12 +230,24 @@ def new_head(
     def weigh(start: int, stop: int, _part: int) -> None:
         for first in range(start, stop, ROWS_AT_ONCE):
             block = slice(first, min(first + ROWS_AT_ONCE, stop))
+            if not moments.counts_of(block).any():  # as with a layer's rows that have no samples yet
+                weights[block], bias[block], half_norms[block] = 0.0, -np.inf, 0.0
+                continue
             weights[block], bias[block], half_norms[block] = _weighed(
                 moments, block, centre, precision, priors == "empirical"
             )
 
     in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * moments.n_features**2))
-    classes = _classes(moments, weights, bias, half_norms, precision, centre)
+    fitted = None
+    if imported is not None:
+        if moments.n_seen:
+            fitted = imported.fitted(moments, centre, precision64, weights, bias)
+        else:
+            fitted = imported.as_they_are()
+        weights, bias, half_norms = _with_imported(
+            fitted, np.arange(n_rows), moments, centre, weights, bias, half_norms
+        )
+    classes = _classes(moments, weights, bias, half_norms, precision, centre, fitted)
     return Head(
         names=labels.names,
         label_dtype=labels.dtype,
@@ -228,14 +255,43 @@ def new_head(
         precision=precision,
         centre_weight=precision64 @ centre,
         shrinkage=used,
-        log_total=math.log(moments.total) if priors == "empirical" else None,
+        log_total=_log_total(moments) if priors == "empirical" else None,
         weights=weights,
         bias=bias,
         half_norms=half_norms,
         index=search.index(classes, None if previous is None else previous.index),
         late=LateRows.none_of(moments.n_features, dtype),
-        n_seen=moments.n_seen,
+        n_seen=_n_seen(moments, imported),
+        imported=fitted,
     )
+
+
+def _with_imported(
+    fitted: FittedRows,
+    rows: Rows,
+    moments: Moments,
+    centre: Array,
+    weights: Array,
+    bias: Array,
+    half_norms: Array,
+) -> tuple[Array, Array, Array]:
+    """Weights, bias and half norms of `rows`, those that a layer has too mixed with its own."""
+    weights, bias, half_norms = weights.copy(), bias.copy(), half_norms.copy()
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        counts = moments.counts_of(rows[block])
+        places, mixed, mixed_bias = fitted.mixed(rows[block], counts, centre, weights[block], bias[block])
+        weights[start + places], bias[start + places] = mixed, mixed_bias
+        half_norms[start + places] = 0.5 * np.einsum("ij,ij->i", mixed @ fitted.covariance, mixed)
+    return weights, bias, half_norms
+
+
+def _n_seen(moments: Moments, imported: ImportedRows | None) -> int:
+    return moments.n_seen + (0 if imported is None else imported.n_unseen(moments.counts))
+
+
+def _log_total(moments: Moments) -> float:
+    return math.log(moments.total or 1.0)
 
 
 def _weighed(
@@ -255,9 +311,18 @@ def _weighed(
 
 
 def _classes(
-    moments: Moments, weights: Array, bias: Array, half_norms: Array, precision: Array, centre: Array
+    moments: Moments,
+    weights: Array,
+    bias: Array,
+    half_norms: Array,
+    precision: Array,
+    centre: Array,
+    imported: FittedRows | None,
 ) -> Classes:
     def means(rows: Rows | slice) -> Array:
+        if imported is not None:  # the means that LDA would have such weights for
+            implied: Array = weights[rows].astype(imported.covariance.dtype) @ imported.covariance
+            return implied
         return moments.means_from(centre, rows)
 
     def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:

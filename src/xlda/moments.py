@@ -181,7 +181,7 @@ class Moments:
         """
         rows = np.arange(other.n_classes) if rows is None else rows
         other = copy.deepcopy(other) if other is self else other
-        self._widen(other.dtype)
+        self.widen(other.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
         if other._has_origin and not self._has_origin:
             self._set_origin(other._origin)
@@ -208,6 +208,21 @@ class Moments:
         both = copy.deepcopy(self)
         both.merge(other)
         return both
+
+    def trust(self, means: Array, rows: Rows, weight: float) -> None:
+        """Take class means on trust: each counts as `weight` samples and adds nothing to the scatter."""
+        frozen_dof, dof = self._frozen_dof, self.dof if self.n_seen else 0.0
+        self._frozen_dof = dof  # so that only counts and means learn
+        self._absorb(means, rows, np.full(len(rows), weight), sign=1)
+        self._frozen_dof = frozen_dof
+        self.n_samples -= len(rows)
+        self._dof_of_dropped = dof - (self.total - self.n_seen)
+
+    def set_covariance(self, covariance: Array, dof: float) -> None:
+        """Have this pooled within-class covariance, as if from samples with `dof` degrees of freedom."""
+        self.fold()
+        self._scatter = np.asfortranarray(np.triu(covariance) * dof)
+        self._dof_of_dropped = dof - (self.total - self.n_seen)
 
     def join(self, into: int, other: int) -> None:
         """Make class `other` a part of class `into`; its row is left empty. Costs O(d)."""
@@ -262,7 +277,7 @@ class Moments:
         weights = None if weights is None else np.asarray(weights, np.float64)
         if not len(rows):
             return
-        self._widen(embeddings.dtype)
+        self.widen(embeddings.dtype)
         if not self._has_origin:
             self._set_origin(_origin_for(embeddings[:FIRST]))
         if len(rows) <= HANDFUL:
@@ -334,7 +349,8 @@ class Moments:
         self._shift = self._origin if self._origin.any() else None
         self._has_origin = True
 
-    def _widen(self, dtype: DTypeLike) -> None:
+    def widen(self, dtype: DTypeLike) -> None:
+        """Go on in float64 where `dtype` asks for that."""
         if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
             self.fold()
             self._pending, self._product, self._work = None, None, None

@@ -28,7 +28,7 @@ class PublishedMoments(Moments):
             raise ValueError("The published rule has no sample weights. Use rule='exact'.")
         embeddings = np.asarray(embeddings)
         rows = np.asarray(rows, np.intp)
-        self._widen(embeddings.dtype)
+        self.widen(embeddings.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
         for embedding, row in zip(embeddings, rows, strict=True):
             residual = embedding.astype(self.dtype) - self._offsets[row]

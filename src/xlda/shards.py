@@ -38,11 +38,14 @@ class Shard(ABC):
 
     @abstractmethod
     def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
-        """Embeddings (n, d) and labels (n,) from row `start` on, at most `size` rows at a time."""
+        """Embeddings (n, d) and labels (n,) from row `start` on, at most `size` rows at a time.
+
+        Labels are None where there are none to read.
+        """
 
 
 class ArrayShard(Shard):
-    """Two arrays, mapped ones included."""
+    """Two arrays, mapped ones included; or embeddings alone."""
 
     def __init__(self, embeddings: Any, labels: Any) -> None:
         self.name = ""
@@ -54,9 +57,11 @@ class ArrayShard(Shard):
 
     def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
         """Slices."""
-        _check_lengths(len(self._embeddings), len(self._labels))
+        if self._labels is not None:
+            _check_lengths(len(self._embeddings), len(self._labels))
         for row in range(start, len(self._embeddings), size):
-            yield self._embeddings[row : row + size], self._labels[row : row + size]
+            some = slice(row, row + size)
+            yield self._embeddings[some], None if self._labels is None else self._labels[some]
 
 
 @dataclass
@@ -83,7 +88,7 @@ class Rows:
 
 
 class RowsShard(Shard):
-    """Two arrays in files, each in C order."""
+    """Two arrays in files, each in C order; or embeddings alone."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -91,7 +96,7 @@ class RowsShard(Shard):
 
     @abstractmethod
     def _open(self) -> Any:
-        """Context manager that gives the rows of the embeddings and those of the labels."""
+        """Context manager that gives the rows of the embeddings and those of the labels, if any."""
 
     def n_samples(self) -> int:
         """Length according to the header."""
@@ -102,36 +107,41 @@ class RowsShard(Shard):
         """Rows as they are read."""
         with self._open() as (embeddings, labels):
             n_samples = embeddings.shape[0]
-            _check_lengths(n_samples, labels.shape[0])
-            for rows in (embeddings, labels):
-                rows.skip(min(start, n_samples))
+            embeddings.skip(min(start, n_samples))
+            if labels is not None:
+                _check_lengths(n_samples, labels.shape[0])
+                labels.skip(min(start, n_samples))
             for row in range(start, n_samples, size):
                 n = min(size, n_samples - row)
-                yield embeddings.read(n), labels.read(n)
+                yield embeddings.read(n), None if labels is None else labels.read(n)
 
 
 class NpyShard(RowsShard):
-    """A `.npy` file of embeddings and one of labels."""
+    """A `.npy` file of embeddings and one of labels, if any."""
 
-    def __init__(self, embeddings: Path, labels: Path) -> None:
+    def __init__(self, embeddings: Path, labels: Path | None) -> None:
         super().__init__(embeddings)
         self._labels = labels
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Rows, Rows]]:
-        with self._path.open("rb") as embeddings, self._labels.open("rb") as labels:
-            yield _npy_rows(embeddings), _npy_rows(labels)
+    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+        with ExitStack() as stack:
+            embeddings = _npy_rows(stack.enter_context(self._path.open("rb")))
+            if self._labels is None:
+                yield embeddings, None
+            else:
+                yield embeddings, _npy_rows(stack.enter_context(self._labels.open("rb")))
 
 
 class NpzShard(RowsShard):
     """A `.npz` file, compressed or not."""
 
-    def __init__(self, path: Path, embeddings: str, labels: str) -> None:
+    def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
         super().__init__(path)
-        self._names = embeddings, labels
+        self._names = _names(embeddings, labels)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Rows, Rows]]:
+    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
         with ExitStack() as stack:
             try:
                 archive = stack.enter_context(zipfile.ZipFile(self._path))
@@ -139,27 +149,28 @@ class NpzShard(RowsShard):
                 raise ValueError(f"not a complete .npz file: {error}.") from error
             found = [name.removesuffix(".npy") for name in archive.namelist()]
             _check_names(self._names, found, "array")
-            embeddings, labels = (stack.enter_context(archive.open(f"{name}.npy")) for name in self._names)
-            yield _npy_rows(embeddings), _npy_rows(labels)
+            rows = [_npy_rows(stack.enter_context(archive.open(f"{name}.npy"))) for name in self._names]
+            yield rows[0], rows[1] if len(rows) > 1 else None
 
 
 class SafetensorsShard(RowsShard):
     """A safetensors file with a tensor of embeddings and one of integer labels."""
 
-    def __init__(self, path: Path, embeddings: str, labels: str) -> None:
+    def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
         super().__init__(path)
-        self._names = embeddings, labels
+        self._names = _names(embeddings, labels)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Rows, Rows]]:
+    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
         try:
             with safe_open(self._path, framework="np") as file:  # checks the header and the size
                 found = list(file.keys())
         except SafetensorError as error:
             raise ValueError(f"not a complete safetensors file: {error}.") from error
         _check_names(self._names, found, "tensor")
-        with self._path.open("rb") as embeddings, self._path.open("rb") as labels:
-            yield self._rows(embeddings, self._names[0]), self._rows(labels, self._names[1])
+        with ExitStack() as stack:
+            rows = [self._rows(stack.enter_context(self._path.open("rb")), name) for name in self._names]
+            yield rows[0], rows[1] if len(rows) > 1 else None
 
     def _rows(self, stream: IO[bytes], name: str) -> Rows:
         header_bytes = int.from_bytes(stream.read(8), "little")
@@ -175,9 +186,9 @@ class SafetensorsShard(RowsShard):
 class ParquetShard(Shard):
     """A Parquet file: embeddings in a column of lists, all of one length; labels of strings or integers."""
 
-    def __init__(self, path: Path, embeddings: str, labels: str) -> None:
+    def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
         self.name = str(path)
-        self._names = embeddings, labels
+        self._names = _names(embeddings, labels)
 
     def n_samples(self) -> int:
         """Number of rows according to the footer."""
@@ -199,10 +210,10 @@ class ParquetShard(Shard):
                 left = batch.slice(min(surplus, len(batch)))
                 surplus -= len(batch) - len(left)
                 if len(left):
-                    embeddings, labels = (left.column(name) for name in self._names)
+                    embeddings, *labels = (left.column(name) for name in self._names)
                     yield (
                         _parquet_embeddings(embeddings, self._names[0]),
-                        labels.to_numpy(zero_copy_only=False),
+                        labels[0].to_numpy(zero_copy_only=False) if labels else None,
                     )
 
 
@@ -238,6 +249,10 @@ def _npy_rows(stream: IO[bytes]) -> Rows:
     if fortran and len(shape) > 1:
         raise ValueError("an array in Fortran order; save np.ascontiguousarray of it.")
     return Rows(stream, dtype, shape)
+
+
+def _names(embeddings: str, labels: str | None) -> tuple[str, ...]:
+    return (embeddings,) if labels is None else (embeddings, labels)
 
 
 def _check_names(wanted: tuple[str, ...], found: list[str], what: str) -> None:

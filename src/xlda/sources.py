@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from xlda.arrays import Array
 from xlda.shards import ArrayShard, NpyShard, NpzShard, ParquetShard, SafetensorsShard, Shard
 
-FORMATS: dict[str, Callable[[Path, str, str], Shard]] = {
+FORMATS: dict[str, Callable[[Path, str, str | None], Shard]] = {
     ".parquet": ParquetShard,
     ".npz": NpzShard,
     ".safetensors": SafetensorsShard,
@@ -80,12 +80,14 @@ class Source:
             row = 0
 
 
-def open_source(where: Any, *, embeddings: str = "embedding", labels: str = "label") -> Source:
+def open_source(where: Any, *, embeddings: str = "embedding", labels: str | None = "label") -> Source:
     """Samples from wherever they are, to be given to `XLDA.fit_source`.
 
     - two arrays `(X, y)`, or the paths of two `.npy` files;
     - a Parquet, `.npz` or `.safetensors` file with a column, array or tensor named as `embeddings` says, and
       one as `labels` says; a folder of such files or a pattern with `*`, in sorted order; or a list of paths.
+
+    With `labels=None` there are none, as `XLDA.from_linear` wants it: one array, one `.npy` file, or files.
 
     Parquet needs pyarrow: `pip install 'xlda[parquet]'`.
 
@@ -95,18 +97,28 @@ def open_source(where: Any, *, embeddings: str = "embedding", labels: str = "lab
     """
     if isinstance(where, Source):
         return where
+    if labels is None and not _is_path(where):
+        return Source([ArrayShard(where, None)])
     if isinstance(where, tuple) and len(where) == 2:
         return Source([_pair(*where)])
     return Source([_file(path, embeddings, labels) for path in _paths(where)])
 
 
 def _pair(embeddings: Any, labels: Any) -> Shard:
-    if all(isinstance(part, str | os.PathLike) for part in (embeddings, labels)):
+    if _is_path(embeddings) and _is_path(labels):
         return NpyShard(Path(embeddings), Path(labels))
     return ArrayShard(embeddings, labels)
 
 
-def _file(path: Path, embeddings: str, labels: str) -> Shard:
+def _is_path(where: Any) -> bool:
+    """Whether this is a path, or a list of them."""
+    one = where[0] if isinstance(where, list) and where else where
+    return isinstance(one, str | os.PathLike)
+
+
+def _file(path: Path, embeddings: str, labels: str | None) -> Shard:
+    if labels is None and path.suffix == ".npy":
+        return NpyShard(path, None)
     if path.suffix not in FORMATS:
         raise ValueError(
             f"{path} is not one of {', '.join(FORMATS)}; a pair of .npy files is given as a tuple."

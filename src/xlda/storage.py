@@ -20,20 +20,25 @@ from safetensors.numpy import save_file
 from xlda.arrays import Array
 
 FORMAT = "xlda"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # the newest; 2 is 1 with rows of an imported layer
 
 Tensors = dict[str, Array]
 
 
-def write(path: str | os.PathLike[str], tensors: Tensors, info: dict[str, Any]) -> None:
-    """Write `tensors` and the JSON-able `info`. A file already there is replaced only by a complete one."""
+def write(
+    path: str | os.PathLike[str], tensors: Tensors, info: dict[str, Any], version: int = FORMAT_VERSION
+) -> None:
+    """Write `tensors` and the JSON-able `info`. A file already there is replaced only by a complete one.
+
+    `version` is the oldest format that has all of it, so that no reader misses a part.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     metadata = {
         "format": FORMAT,
-        "format_version": str(FORMAT_VERSION),
+        "format_version": str(version),
         "info": json.dumps(info, sort_keys=True),
     }
     metadata["sha256"] = _digest(tensors, metadata)

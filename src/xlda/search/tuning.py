@@ -20,7 +20,7 @@ FAMILIES = (2, 4, 8)  # how many of them
 N_QUERIES = 1024  # drawn from the model where none are given
 SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
 
-MOST_STAGES = 3  # before the exact scores
+MOST_STAGES = 4  # before the exact scores
 STREAMED = 0.1  # nanoseconds to read a number in order
 GATHERED, ROW = 0.5, 30.0  # to read one of a chosen row, and to get at such a row
 STAGE = 30_000.0  # to begin with a stage

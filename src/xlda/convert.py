@@ -1,0 +1,142 @@
+"""Fully connected layers on their way to a classifier: checked, taken for means, or left to label embeddings.
+
+How a layer's rows stand beside what is learned is in `imported.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlda.arrays import Array, Rows
+from xlda.covariance import Shrinkage, Target, shrinkage_number, shrunk_covariance
+from xlda.inputs import checked_embeddings
+from xlda.labels import Label, label_list
+from xlda.moments import Moments
+from xlda.sources import open_source
+
+STRENGTH = 10.0  # samples that a row of the layer is worth
+BATCH = 4096  # embeddings labelled at once
+WITH_POWER = (
+    "With power, the layer only labels the embeddings, and {} of its classes have none: they never win."
+)
+PUBLISHED = ("identity", "weights")  # the paper's covariances
+WITHOUT_EMBEDDINGS = (
+    "Converted without embeddings: predictions are the layer's until something is learned, and from then on "
+    "less good than with embeddings, even unlabelled ones."
+)
+
+
+class Layer(NamedTuple):
+    """Weights (n_classes, n_features), biases (n_classes,) and labels of a fully connected layer."""
+
+    weight: Array
+    bias: Array
+    labels: list[Label]
+
+    def logits(self, embeddings: Array) -> Array:
+        """What the layer says of embeddings (n, n_features), shape (n, n_classes)."""
+        logits: Array = embeddings @ self.weight.T + self.bias
+        return logits
+
+
+def checked_layer(weight: Any, bias: Any = None, labels: Any = None) -> Layer:
+    """A layer of finite arrays that fit each other, or a ValueError that says what is wrong.
+
+    >>> checked_layer([[1.0, 0.0], [0.0, 1.0]]).labels
+    [0, 1]
+    """
+    weight = _numbers(weight, "weight")
+    if weight.ndim != 2 or not weight.size:
+        raise ValueError(f"weight has shape {weight.shape}; expected (n_classes, n_features).")
+    n_classes = len(weight)
+    bias = np.zeros(n_classes, weight.dtype) if bias is None else _numbers(bias, "bias")
+    if bias.shape != (n_classes,):
+        raise ValueError(
+            f"bias has shape {bias.shape}; weight has {n_classes} rows, so expected ({n_classes},)."
+        )
+    names = label_list(range(n_classes) if labels is None else labels, "labels")
+    if len(names) != n_classes:
+        raise ValueError(f"labels has {len(names)} entries; weight has {n_classes} rows.")
+    label, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"labels has {label!r} {times} times; every class needs a label of its own.")
+    return Layer(weight, bias.astype(weight.dtype), names)
+
+
+def _numbers(values: Any, name: str) -> Array:
+    try:
+        array = np.asarray(values)
+        array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.result_type(array, np.float32))
+        if array.dtype.kind != "f":
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is not an array of real numbers.") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    return array
+
+
+def checked_covariance(
+    covariance: Any, layer: Layer, embeddings: Any, embedding_labels: Any, power: float | None
+) -> str | Array:
+    """A name or an array (d, d), or a ValueError where that does not go with the rest."""
+    if embeddings is None and embedding_labels is not None:
+        raise ValueError("embedding_labels came without embeddings.")
+    if isinstance(covariance, str) and covariance not in ("auto", *PUBLISHED):
+        raise ValueError(f"covariance is one of {('auto', *PUBLISHED)} or an array; got {covariance!r}.")
+    if power is not None and embeddings is None:
+        raise ValueError("power needs embeddings: the layer's rows are for embeddings without it.")
+    if embeddings is not None and not (isinstance(covariance, str) and covariance == "auto"):
+        raise ValueError("With embeddings, covariance is 'auto': it is estimated from them.")
+    if isinstance(covariance, str):
+        return covariance
+    array, shape = _numbers(covariance, "covariance"), (layer.weight.shape[1],) * 2
+    if array.shape != shape:
+        raise ValueError(f"covariance has shape {array.shape}; the layer's weight asks for {shape}.")
+    if not np.allclose(array, array.T):
+        raise ValueError("covariance is not symmetric.")
+    return array.astype(np.float64)
+
+
+def assumed_moments(
+    layer: Layer, covariance: str | Array, strength: float, shrinkage: Shrinkage, target: Target, half: bool
+) -> Moments:
+    """Means and covariance for a layer without any embeddings; the bias is ignored.
+
+    The paper's two ways take the rows for class means, and I ("identity") or the covariance of the rows
+    ("weights") for that within classes. For an array, the means are those that LDA has such rows for.
+    """
+    n_classes, d = layer.weight.shape
+    dof, means = strength * n_classes, layer.weight.astype(np.float64)
+    if isinstance(covariance, str):
+        centred = means - means.mean(axis=0)
+        covariance = np.eye(d) if covariance == "identity" else centred.T @ centred / max(n_classes - 1, 1)
+    else:
+        number = shrinkage_number(covariance, dof, shrinkage)
+        means = means @ shrunk_covariance(covariance, number, target)
+    moments = Moments(d, half=half)
+    moments.trust(means.astype(layer.weight.dtype), np.arange(n_classes), strength)
+    moments.set_covariance(covariance, dof)
+    return moments
+
+
+def labelled_by_layer(
+    layer: Layer, estimator: Any, embeddings: Any, rows: Rows | None
+) -> Iterator[tuple[Array, Rows]]:
+    """Embeddings in batches, as the layer takes them, and the row that it gives each; or `rows`, if known."""
+    n = 0
+    for batch in open_source(embeddings, labels=None).batches(BATCH):
+        raw = checked_embeddings(estimator, batch.embeddings)
+        found = layer.logits(raw).argmax(axis=1) if rows is None else rows[n : n + len(raw)]
+        n += len(raw)
+        if rows is not None and n > len(rows):
+            break
+        yield raw, found
+    if not n:
+        raise ValueError("embeddings has no samples.")
+    if rows is not None and len(rows) != n:
+        raise ValueError(f"embedding_labels has {len(rows)} entries; embeddings has {n} or more.")

@@ -1,0 +1,166 @@
+"""The last linear layer of an ONNX network; classifiers as ONNX graphs. Needs `pip install 'xlda[onnx]'`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError:
+    raise ImportError("xlda.extras.onnx needs onnx: pip install 'xlda[onnx]'") from None
+
+import numpy as np
+
+from xlda.arrays import Array
+from xlda.classifier import XLDA
+from xlda.convert import Layer, checked_layer
+
+LABELS = "xlda.labels"  # in the metadata: a list in JSON
+OPSET, IR_VERSION = 17, 8  # old enough for every onnxruntime of the last years
+AFTER = ("Softmax", "LogSoftmax", "Identity")  # may follow the layer: the best class stays the best
+
+
+def read_layer(path: str | os.PathLike[str], labels: Any = None) -> Layer:
+    """The linear layer that a network ends with: a Gemm, or a MatMul and perhaps an Add.
+
+    A Softmax after it is passed over. Labels are those that `write` wrote, unless others are given.
+    """
+    model = _load(path)
+    _, weight, bias = _last_layer(model, Path(path))
+    if labels is None:
+        labels = next((json.loads(p.value) for p in model.metadata_props if p.key == LABELS), None)
+    return checked_layer(weight, bias, labels)
+
+
+def split(path: str | os.PathLike[str], backbone: str | os.PathLike[str], labels: Any = None) -> Layer:
+    """Write the network without its last layer to the file `backbone`, and give that layer.
+
+    The backbone's output is what the layer took: the embedding.
+    """
+    model = _load(path)
+    embedding, _, _ = _last_layer(model, Path(path))
+    layer = read_layer(path, labels)
+    nodes = _needed_for(embedding, model.graph)
+    used = {name for node in nodes for name in node.input}
+    graph = helper.make_graph(
+        nodes,
+        model.graph.name or "backbone",
+        [value for value in model.graph.input if value.name in used],
+        [helper.make_tensor_value_info(embedding, TensorProto.FLOAT, [None, layer.weight.shape[1]])],
+        [tensor for tensor in model.graph.initializer if tensor.name in used],
+    )
+    cut = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    cut.metadata_props.extend(model.metadata_props)
+    onnx.checker.check_model(cut)
+    onnx.save(cut, os.fspath(backbone))
+    return layer
+
+
+def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> None:
+    """The classifier as an ONNX graph from "embedding" (n, n_features) to "logits" (n, n_classes).
+
+    With `top_k`, to "scores" and "indices" (n, top_k) instead, best first. The label of index i is entry i of
+    the JSON list in the metadata under "xlda.labels". `power` is part of the graph.
+    """
+    labels = clf.classes_.tolist()
+    if top_k is not None and not 1 <= top_k <= len(labels):
+        raise ValueError(f"top_k is between 1 and the number of classes, {len(labels)}; got {top_k!r}.")
+    weight, bias = clf.to_linear()
+    centre = clf.snapshot().head.centre.astype(np.float64)
+    constants = {"centre": centre, "weight": weight, "bias": bias + weight @ centre}
+    nodes, last = [], "embedding"
+    if clf.power is not None:
+        constants["power"] = np.array(clf.power)
+        nodes += [
+            helper.make_node("Abs", [last], ["magnitude"]),
+            helper.make_node("Pow", ["magnitude", "power"], ["raised"]),
+            helper.make_node("Sign", [last], ["sign"]),
+            helper.make_node("Mul", ["raised", "sign"], ["powered"]),
+        ]
+        last = "powered"
+    nodes += [
+        helper.make_node("Sub", [last, "centre"], ["query"]),
+        helper.make_node("Gemm", ["query", "weight", "bias"], ["logits"], transB=1),
+    ]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", len(labels)])]
+    initializers = [
+        numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in constants.items()
+    ]
+    if top_k is not None:
+        initializers.append(numpy_helper.from_array(np.array([top_k], np.int64), "k"))
+        nodes.append(helper.make_node("TopK", ["logits", "k"], ["scores", "indices"], axis=1))
+        outputs = [
+            helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", top_k]),
+            helper.make_tensor_value_info("indices", TensorProto.INT64, ["n", top_k]),
+        ]
+    inputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", weight.shape[1]])]
+    graph = helper.make_graph(nodes, "xlda", inputs, outputs, initializers)
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="xlda")
+    helper.set_model_props(model, {LABELS: json.dumps(labels)})
+    onnx.checker.check_model(model)
+    onnx.save(model, os.fspath(path))
+
+
+def _load(path: str | os.PathLike[str]) -> Any:
+    path = Path(path)
+    with path.open("rb"):
+        pass  # a missing or forbidden file is the system's own error, with its name
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model)
+    except Exception as error:  # the parser's own errors have no class in common
+        raise ValueError(f"{path} is not a complete ONNX file: {str(error).splitlines()[0]}") from error
+    return model
+
+
+def _last_layer(model: Any, path: Path) -> tuple[str, Array, Array | None]:
+    """Name of what the last layer takes, its weight (n_classes, n_features) and its bias."""
+    made_by = {name: node for node in model.graph.node for name in node.output}
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = node.attribute[0].t
+
+    def constant(name: str, n_axes: int) -> Array | None:
+        array = numpy_helper.to_array(constants[name]) if name in constants else None
+        return array if array is not None and array.ndim <= n_axes and array.dtype.kind == "f" else None
+
+    node = made_by.get(model.graph.output[0].name)
+    while node is not None and node.op_type in AFTER:
+        node = made_by.get(node.input[0])
+    bias = None
+    if node is not None and node.op_type == "Add":
+        for one, other in (node.input, node.input[::-1]):
+            if one in made_by and made_by[one].op_type == "MatMul" and constant(other, 2) is not None:
+                node, bias = made_by[one], constant(other, 2)
+                break
+    weight = constant(node.input[1], 2) if node is not None and node.op_type in ("Gemm", "MatMul") else None
+    settings = {} if node is None else {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node is None or weight is None or weight.ndim != 2 or settings.get("transA"):
+        last = "no node at all" if node is None else f"{node.op_type} node"
+        raise ValueError(f"{path} does not end with a linear layer (Gemm or MatMul), but with {last}.")
+    if node.op_type == "Gemm":
+        weight = settings.get("alpha", 1.0) * weight
+        if len(node.input) > 2 and node.input[2]:
+            bias = constant(node.input[2], 2)
+            if bias is None:
+                raise ValueError(f"{path} ends with a linear layer whose bias is computed, not stored.")
+            bias = settings.get("beta", 1.0) * bias
+    weight = weight if settings.get("transB") else weight.T
+    return node.input[0], weight, None if bias is None else np.broadcast_to(bias.ravel(), len(weight))
+
+
+def _needed_for(output: str, graph: Any) -> list[Any]:
+    """Nodes that `output` depends on, in order."""
+    needed = {output}
+    chosen: list[Any] = []
+    for node in reversed(graph.node):
+        if needed.intersection(node.output):
+            chosen.append(node)
+            needed.update(node.input)
+    return chosen[::-1]

@@ -1,0 +1,113 @@
+"""Layers of torch, and XLDA as a module. Needs `pip install 'xlda[torch]'`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Self
+
+try:
+    import torch
+except ImportError:
+    raise ImportError("xlda.extras.torch needs torch: pip install 'xlda[torch]'") from None
+
+import numpy as np
+
+from xlda.classifier import XLDA, load
+from xlda.convert import Layer, checked_layer
+from xlda.head import Head
+
+
+def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:
+    """Layer of a `Linear`, or of the last one in a module, in the order in which they were added to it."""
+    linears = [part for part in module.modules() if isinstance(part, torch.nn.Linear)]
+    if not linears:
+        raise ValueError(f"{type(module).__name__} has no torch.nn.Linear.")
+    linear = linears[-1]
+    bias = None if linear.bias is None else linear.bias.detach().float().cpu().numpy()
+    return checked_layer(linear.weight.detach().float().cpu().numpy(), bias, labels)
+
+
+def to_linear(clf: XLDA) -> torch.nn.Linear:
+    """The equal `Linear`, float32: to deploy, or to start training end to end from."""
+    weight, bias = clf.to_linear()
+    linear = torch.nn.Linear(weight.shape[1], len(weight))
+    with torch.no_grad():
+        linear.weight.copy_(torch.from_numpy(weight))
+        linear.bias.copy_(torch.from_numpy(bias))
+    return linear
+
+
+class XLDAHead(torch.nn.Module):
+    """A head that learns by `learn` and not by gradients; in its place in a network, it is a linear layer.
+
+    `forward` gives logits (n, n_classes), with one column more for each new class, where its input is;
+    gradients flow through to the backbone. `state_dict` holds all that was learned.
+
+    >>> head = XLDAHead()
+    >>> head.learn(torch.eye(3), ["apple", "kiwi", "pear"]).labels.tolist()
+    ['apple', 'kiwi', 'pear']
+    >>> head(torch.eye(3)).argmax(dim=1)
+    tensor([0, 1, 2])
+    """
+
+    def __init__(self, clf: XLDA | None = None, **params: Any) -> None:
+        super().__init__()
+        self.clf = XLDA(**params) if clf is None else clf
+        self._layer_of: Head | None = None
+        self._layer: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    @classmethod
+    def from_linear(cls, module: torch.nn.Module, labels: Any = None, **how: Any) -> Self:
+        """The head that takes over from the last `Linear` of a module; for `how` see `XLDA.from_linear`."""
+        layer = read_layer(module, labels)
+        return cls(XLDA.from_linear(layer.weight, layer.bias, labels=layer.labels, **how))
+
+    @property
+    def labels(self) -> np.ndarray[Any, Any]:
+        """Label of each column of the logits."""
+        return self.clf.classes_
+
+    def learn(self, x: torch.Tensor, y: Any) -> Self:
+        """Learn embeddings (n, n_features) and their labels, known or new."""
+        labels = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else y
+        self.clf.partial_fit(x.detach().float().cpu().numpy(), labels)
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of embeddings (n, n_features)."""
+        weight, bias = self._current_layer(x)
+        if self.clf.power is not None:
+            x = x.sign() * x.abs() ** self.clf.power
+        return torch.nn.functional.linear(x, weight, bias)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The classifier as `XLDA.save` writes it; empty where nothing was learned."""
+        if not self.clf.__sklearn_is_fitted__():
+            return torch.empty(0, dtype=torch.uint8)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "head.xlda"
+            self.clf.save(path)
+            return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Become the classifier that `get_extra_state` gave."""
+        if not len(state):
+            self.clf = XLDA(**self.clf.get_params(deep=False))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "head.xlda")  # noqa: PTH118
+                Path(path).write_bytes(state.cpu().numpy().tobytes())
+                self.clf = load(path)
+        self._layer_of = None
+
+    def _current_layer(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weight and bias of what was learned so far, computed once, where `like` is and in its type."""
+        head = self.clf.snapshot().head
+        if self._layer is None or head is not self._layer_of or self._layer[0].device != like.device:
+            weight, bias = (torch.from_numpy(array[head.live_rows]) for array in head.linear())
+            self._layer = weight.to(like), bias.to(like)
+            self._layer_of = head
+        weight, bias = self._layer
+        return weight.to(like.dtype), bias.to(like.dtype)
