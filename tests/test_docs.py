@@ -37,3 +37,15 @@ def test_a_changed_result_would_be_noticed(performance_page, monkeypatch):
 
     monkeypatch.setattr(performance_page, "stored", changed)
     assert performance_page.updated(page) != page
+
+
+def test_the_conversion_page_shows_the_stored_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import conversion_page
+
+    page = (ROOT / "docs" / "conversion.md").read_text()
+    results = conversion_page.stored()
+    assert conversion_page.page(results) == page
+    results["data"][0]["splits"][0]["after"]["5"]["old"] += 0.1
+    assert conversion_page.page(results) != page
+    sys.modules.pop("conversion_page")
