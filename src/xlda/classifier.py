@@ -46,6 +46,7 @@ from xlda.sources import Batch, SourceError, open_source
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
 MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
+BESIDE_A_LAYER = 0.1  # the least share where a layer's rows are fitted anew each time, which costs more
 
 _LEARNED = (
     "n_features_in_",
@@ -92,7 +93,8 @@ class XLDA(Predicting):
     renew
         The covariance is inverted anew once the samples learned since pass this share of all; the means used
         are always current. 0 renews at every change. With more than 10 samples for each feature every one
-        changes the covariance less, and the share is larger by as much more as there are, up to 1/4.
+        changes the covariance less, and the share is larger by as much more as there are, up to 1/4. Beside
+        the rows of a layer (`from_linear`) it is at least 0.1, unless it is 0.
     search
         How `predict` and `predict_topk` find the best classes: "dense" looks at all of them; "fisher" at few,
         and agrees with that in at least 99.9 % of cases; "lsh" is the paper's way; "faiss" needs that
@@ -730,8 +732,9 @@ class XLDA(Predicting):
 
     def _most_unrenewed(self, total: float) -> float:
         """Weight that may be learned before the covariance is inverted anew."""
-        share = self.renew * max(1.0, total / (SETTLED * self.n_features_in_))
-        return float(min(share, max(self.renew, MOST_SHARE)) * total)
+        renew = self.renew if self._imported is None or not self.renew else max(self.renew, BESIDE_A_LAYER)
+        share = renew * max(1.0, total / (SETTLED * self.n_features_in_))
+        return float(min(share, max(renew, MOST_SHARE)) * total)
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""

@@ -23,6 +23,7 @@ from xlda.late import LateRows
 from xlda.moments import Moments
 from xlda.parallel import in_parallel_with_blas, parts_for
 from xlda.products import times_weights
+from xlda.search.dense import Dense
 from xlda.search.protocol import Classes, Index, Search
 from xlda.search.ranking import best_columns, merged
 
@@ -244,8 +245,9 @@ def new_head(
             fitted = imported.fitted(moments, centre, precision64, weights, bias)
         else:
             fitted = imported.as_they_are()
+        rows, searched = np.arange(n_rows), not isinstance(search, Dense)
         weights, bias, half_norms = _with_imported(
-            fitted, np.arange(n_rows), moments, centre, weights, bias, half_norms
+            fitted, rows, moments, centre, weights, bias, half_norms, searched
         )
     classes = _classes(moments, weights, bias, half_norms, precision, centre, fitted)
     return Head(
@@ -274,15 +276,21 @@ def _with_imported(
     weights: Array,
     bias: Array,
     half_norms: Array,
+    searched: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """Weights, bias and half norms of `rows`, those that a layer has too mixed with its own."""
+    """Weights, bias and half norms of `rows`, those that a layer has too mixed with its own.
+
+    Half norms cost O(d^2) a row, and only a search needs them.
+    """
     weights, bias, half_norms = weights.copy(), bias.copy(), half_norms.copy()
     for start in range(0, len(rows), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
         counts = moments.counts_of(rows[block])
         places, mixed, mixed_bias = fitted.mixed(rows[block], counts, centre, weights[block], bias[block])
         weights[start + places], bias[start + places] = mixed, mixed_bias
-        half_norms[start + places] = 0.5 * np.einsum("ij,ij->i", mixed @ fitted.covariance, mixed)
+        if searched:
+            means = mixed @ fitted.covariance
+            half_norms[start + places] = 0.5 * np.einsum("ij,ij->i", means, mixed)
     return weights, bias, half_norms
 
 

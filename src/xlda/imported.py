@@ -107,10 +107,11 @@ class ImportedRows:
             block = slice(start, start + step)
             scores, is_own = queries[block] @ other_weights.T + bias[others], own[block, None] == others
             right[block] = scores[is_own]
-            wrong.add(scores[~is_own])
+            wrong.add(scores, is_own)
             scores, is_own = queries[block] @ layer_weights.T + layer_bias, own[block, None] == kept
-            wrong_of_layer.add(scores[~is_own])
-            best_of_layer[block] = np.where(is_own, -np.inf, scores).max(axis=1)
+            wrong_of_layer.add(scores, is_own)
+            scores[is_own] = -np.inf
+            best_of_layer[block] = scores.max(axis=1)
         spread = wrong.value or float(right.std())
         scale = share * spread / wrong_of_layer.value if spread and wrong_of_layer.value else 1.0
         margins = right - scale * np.where(np.isfinite(best_of_layer), best_of_layer, 0.0)
@@ -162,11 +163,13 @@ class _Spread:
     def __init__(self) -> None:
         self._n, self._sum, self._squares = 0, 0.0, 0.0
 
-    def add(self, numbers: Array) -> None:
-        numbers = numbers.astype(np.float64)
-        self._n += numbers.size
-        self._sum += float(numbers.sum())
-        self._squares += float((numbers**2).sum())
+    def add(self, numbers: Array, but: Array) -> None:
+        """Add all but those where `but` is set: few, so that no copy of the others is made."""
+        left_out = numbers[but].astype(np.float64)
+        self._n += numbers.size - left_out.size
+        self._sum += float(numbers.sum(dtype=np.float64) - left_out.sum())
+        squares = np.einsum("ij,ij->i", numbers, numbers).sum(dtype=np.float64)
+        self._squares += float(squares - left_out @ left_out)
 
     @property
     def value(self) -> float:
