@@ -14,6 +14,7 @@ import oracle
 import xlda
 from conftest import blobs
 from xlda import XLDA
+from xlda.drawing import drawn_queries
 from xlda.storage import read
 
 WITHOUT = "Converted without embeddings"
@@ -129,6 +130,42 @@ def test_a_tenth_of_the_new_samples_may_be_taken_for_old_ones(layer, rng):
     own = np.take_along_axis(clf.decision_function(asked)[:, 8:], (y - 100)[:, None], axis=1)[:, 0]
     beaten = clf.decision_function(asked)[:, :8].max(axis=1) > own
     assert 0.05 < beaten.mean() < 0.2
+
+
+@pytest.mark.parametrize("with_old", [False, True])
+def test_scale_and_offset_by_hand(layer, stream, with_old):
+    """The formulas of docs/math.md in plain float64, on the queries that the model draws."""
+    X, y, asked, _ = stream
+    some = np.isin(y, [*NEW, 0, 1]) if with_old else np.isin(y, NEW)
+    X, y = X[some], y[some]
+    clf = converted(layer, renew=0).partial_fit(X, y)
+    head = clf._current_head()
+    queries, own = drawn_queries(clf._moments, head.centre, 512, np.random.default_rng(0), np.array(NEW))
+    queries, own = queries + head.centre, own - 8
+
+    counts, means, sigma = oracle.pooled(X, y)
+    inverse = np.linalg.inv(0.7 * sigma + 0.3 * np.trace(sigma) / 32 * np.eye(32))
+    m = X.mean(axis=0) * len(means) / (len(means) + 1)
+
+    def lda(points, labels):
+        centred = np.stack([means[label] - m for label in labels])
+        halves = 0.5 * np.einsum("ij,jk,ik->i", centred, inverse, centred)
+        return (points - m) @ inverse @ centred.T - halves
+
+    def fc(points):
+        logits = logits_of(layer, points)
+        return logits - logits.mean(axis=1, keepdims=True)
+
+    scores, logits = lda(queries, NEW), fc(queries)
+    is_own = own[:, None] == np.arange(4)
+    alpha = 0.7 * scores[~is_own].std() / logits.std()
+    omega = np.quantile(scores[is_own] - alpha * logits.max(axis=1), 0.1)
+    want = np.concatenate([alpha * fc(asked) + omega, lda(asked, NEW)], axis=1)
+    if with_old:
+        share = np.array([10 / (10 + counts[label]) for label in (0, 1)])
+        want[:, :2] = share * want[:, :2] + (1 - share) * lda(asked, (0, 1))
+    found = clf.decision_function(asked)
+    np.testing.assert_allclose(found - found[:, -1:], want - want[:, -1:], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
