@@ -168,6 +168,25 @@ def test_scale_and_offset_by_hand(layer, stream, with_old):
     np.testing.assert_allclose(found - found[:, -1:], want - want[:, -1:], rtol=1e-5, atol=1e-5)
 
 
+def test_alone_the_layer_counts_for_more(layer, stream):
+    """With samples of its own classes only, these stand for the others, each query's own left out."""
+    X, y, _, _ = stream
+    X = X[np.isin(y, OLD)]
+    clf = converted(layer, embeddings=X, search="fisher")
+    head = clf._current_head()
+    queries, own = drawn_queries(clf._moments, head.centre, 512, np.random.default_rng(0))
+    means, sigma = oracle.pooled(X, logits_of(layer, X).argmax(axis=1))[1:]
+    shrunk = 0.7 * sigma + 0.3 * np.trace(sigma) / 32 * np.eye(32)
+    m = X.mean(axis=0) * 8 / 9
+    scores = oracle.scores(queries + head.centre - m, [means[k] - m for k in OLD], sigma, 0.3)
+    logits = logits_of(layer, queries + head.centre)
+    logits -= logits.mean(axis=1, keepdims=True)
+    is_own = own[:, None] == np.arange(8)
+    assert head.imported.scale == pytest.approx(1.5 * scores[~is_own].std() / logits[~is_own].std())
+    halves = 0.5 * np.einsum("ij,jk,ik->i", head.weights, shrunk, head.weights)
+    np.testing.assert_allclose(head.half_norms, halves, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_the_first_few_samples_of_one_new_class(layer, stream, n):
     X, y, asked, truth = stream
@@ -193,8 +212,11 @@ def test_the_order_of_learning_does_not_matter(layer, stream, rng):
 def test_between_renewals_new_samples_count_at_once(layer, stream):
     X, y, asked, _ = stream
     new = np.isin(y, NEW)
-    clf = converted(layer, renew=10.0).partial_fit(X[new], y[new])
-    clf.predict(asked)
+    clf = converted(layer, renew=10.0)
+    clf.predict(asked)  # by the layer alone
+    clf.partial_fit(X[new], y[new])
+    at_once = converted(layer).partial_fit(X[new], y[new])
+    np.testing.assert_allclose(clf.decision_function(asked), at_once.decision_function(asked))
     old = clf.decision_function(asked)[:, 0]
     clf.partial_fit(X[y == 0][:3], y[y == 0][:3])
     assert np.abs(clf.decision_function(asked)[:, 0] - old).max() > 1e-3
@@ -459,6 +481,7 @@ def test_the_papers_ways(layer, stream, covariance):
     want = oracle.scores(asked, layer[0], sigma, 1e-4, "identity")
     np.testing.assert_allclose(clf.decision_function(asked), want, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(clf.means_, layer[0])
+    assert clf.n_samples_seen_ == 0
 
 
 def test_the_papers_ways_learn_on(layer, stream):

@@ -175,6 +175,7 @@ def network(onnx, path, ends_with, weight, bias):
         "WT": np.ascontiguousarray(weight.T),
         "b": bias,
         "half": bias / 2,
+        "two W": 2 * weight,
     }
     nodes = [
         helper.make_node("MatMul", ["pixels", "first"], ["before"]),
@@ -182,6 +183,9 @@ def network(onnx, path, ends_with, weight, bias):
         *{
             "gemm": [helper.make_node("Gemm", ["hidden", "W", "b"], ["out"], transB=1)],
             "gemm, not transposed": [helper.make_node("Gemm", ["hidden", "WT", "half"], ["out"], beta=2.0)],
+            "gemm, scaled": [
+                helper.make_node("Gemm", ["hidden", "two W", "b"], ["out"], transB=1, alpha=0.5)
+            ],
             "gemm without bias": [helper.make_node("Gemm", ["hidden", "WT"], ["out"])],
             "matmul": [
                 helper.make_node("MatMul", ["hidden", "WT"], ["product"]),
@@ -213,7 +217,7 @@ def network(onnx, path, ends_with, weight, bias):
 
 
 @pytest.mark.parametrize(
-    "ends_with", ["gemm", "gemm, not transposed", "gemm without bias", "matmul", "softmax"]
+    "ends_with", ["gemm", "gemm, scaled", "gemm, not transposed", "gemm without bias", "matmul", "softmax"]
 )
 def test_a_network_is_split(onnx, tmp_path, rng, ends_with):
     weight = rng.normal(size=(5, 4)).astype(np.float32)

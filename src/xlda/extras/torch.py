@@ -100,7 +100,6 @@ class XLDAHead(torch.nn.Module):
                 path = os.path.join(folder, "head.xlda")  # noqa: PTH118
                 Path(path).write_bytes(state.cpu().numpy().tobytes())
                 self.clf = load(path)
-        self._layer_of = None
 
     def _current_layer(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Weight and bias of what was learned so far, computed once, where `like` is and in its type."""
