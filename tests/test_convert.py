@@ -132,59 +132,102 @@ def test_a_tenth_of_the_new_samples_may_be_taken_for_old_ones(layer, rng):
     assert 0.05 < beaten.mean() < 0.2
 
 
-@pytest.mark.parametrize("with_old", [False, True])
-def test_scale_and_offset_by_hand(layer, stream, with_old):
+@pytest.mark.parametrize(("some", "news"), [(NEW, NEW), ((*NEW, 0, 1), NEW), ((8, 0, 1, 2), (8,)), (OLD, ())])
+def test_scale_and_offset_by_hand(layer, stream, some, news):
     """The formulas of docs/math.md in plain float64, on the queries that the model draws."""
     X, y, asked, _ = stream
-    some = np.isin(y, [*NEW, 0, 1]) if with_old else np.isin(y, NEW)
-    X, y = X[some], y[some]
-    clf = converted(layer, renew=0).partial_fit(X, y)
+    X, y = X[np.isin(y, some)], y[np.isin(y, some)]
+    clf = converted(layer, renew=0, search="dense").partial_fit(X, y)
     head = clf._current_head()
-    queries, own = drawn_queries(clf._moments, head.centre, 512, np.random.default_rng(0), np.array(NEW))
-    queries, own = queries + head.centre, own - 8
-
     counts, means, sigma = oracle.pooled(X, y)
-    inverse = np.linalg.inv(0.7 * sigma + 0.3 * np.trace(sigma) / 32 * np.eye(32))
-    m = X.mean(axis=0) * len(means) / (len(means) + 1)
+    shrunk = 0.7 * sigma + 0.3 * np.trace(sigma) / 32 * np.eye(32)
+    olds, news = sorted(set(some) & set(OLD)), list(news)
+    m = X.mean(axis=0) if olds else X.mean(axis=0) * len(means) / (len(means) + 1)
+    rows = {label: row for row, label in enumerate(clf.classes_)}
 
     def lda(points, labels):
-        centred = np.stack([means[label] - m for label in labels])
-        halves = 0.5 * np.einsum("ij,jk,ik->i", centred, inverse, centred)
-        return (points - m) @ inverse @ centred.T - halves
+        return oracle.scores(points - m, [means[label] - m for label in labels], sigma, 0.3)
 
     def fc(points):
         logits = logits_of(layer, points)
         return logits - logits.mean(axis=1, keepdims=True)
 
-    scores, logits = lda(queries, NEW), fc(queries)
-    is_own = own[:, None] == np.arange(4)
-    alpha = 0.7 * scores[~is_own].std() / logits.std()
-    omega = np.quantile(scores[is_own] - alpha * logits.max(axis=1), 0.1)
-    want = np.concatenate([alpha * fc(asked) + omega, lda(asked, NEW)], axis=1)
-    if with_old:
-        share = np.array([10 / (10 + counts[label]) for label in (0, 1)])
-        want[:, :2] = share * want[:, :2] + (1 - share) * lda(asked, (0, 1))
+    def drawn(labels):
+        among = np.array([rows[label] for label in labels])
+        queries, own = drawn_queries(clf._moments, head.centre, 512, np.random.default_rng(0), among)
+        return queries + head.centre, clf.classes_[own]
+
+    def spreads(labels):
+        queries, own = drawn(labels)
+        scores, logits = lda(queries, labels), fc(queries)
+        wrong, wrong_of_layer = own[:, None] != labels, own[:, None] != np.arange(8)
+        return scores[wrong].std() / logits[wrong_of_layer].std()
+
+    alpha = (0.7 if news else 1.5) * spreads(news if len(news) > 1 else olds or news)
+    omega = omega_1 = None
+    if olds:
+        queries, own = drawn(olds)
+        right = lda(queries, olds)[own[:, None] == olds]
+        omega_1 = np.median(right - alpha * fc(queries)[np.arange(512), own])
+    if news:
+        queries, own = drawn(news)
+        right = lda(queries, news)[own[:, None] == news]
+        omega = np.quantile(right - alpha * fc(queries).max(axis=1), 0.1)
+    shares = np.array([10 / (10 + counts.get(label, 0)) for label in OLD])
+    want = shares * (alpha * fc(asked) + (omega if omega_1 is None else omega_1))
+    for label in olds:
+        want[:, label] += (1 - shares[label]) * lda(asked, [label])[:, 0]
+    if olds and news:
+        want += shares.mean() * (omega - omega_1)
+    want = np.concatenate([want, *([lda(asked, news)] if news else [])], axis=1)
     found = clf.decision_function(asked)
     np.testing.assert_allclose(found - found[:, -1:], want - want[:, -1:], rtol=1e-5, atol=1e-5)
-
-
-def test_alone_the_layer_counts_for_more(layer, stream):
-    """With samples of its own classes only, these stand for the others, each query's own left out."""
-    X, y, _, _ = stream
-    X = X[np.isin(y, OLD)]
-    clf = converted(layer, embeddings=X, search="fisher")
-    head = clf._current_head()
-    queries, own = drawn_queries(clf._moments, head.centre, 512, np.random.default_rng(0))
-    means, sigma = oracle.pooled(X, logits_of(layer, X).argmax(axis=1))[1:]
-    shrunk = 0.7 * sigma + 0.3 * np.trace(sigma) / 32 * np.eye(32)
-    m = X.mean(axis=0) * 8 / 9
-    scores = oracle.scores(queries + head.centre - m, [means[k] - m for k in OLD], sigma, 0.3)
-    logits = logits_of(layer, queries + head.centre)
-    logits -= logits.mean(axis=1, keepdims=True)
-    is_own = own[:, None] == np.arange(8)
-    assert head.imported.scale == pytest.approx(1.5 * scores[~is_own].std() / logits[~is_own].std())
     halves = 0.5 * np.einsum("ij,jk,ik->i", head.weights, shrunk, head.weights)
-    np.testing.assert_allclose(head.half_norms, halves, rtol=1e-6)
+    searched = clf.set_params(search="auto" if len(olds) < 4 else "fisher")._current_head()
+    if searched.index.describe()["search"] == "fisher":
+        np.testing.assert_allclose(searched.half_norms, halves, rtol=1e-6)
+
+
+def test_one_new_class_does_not_undo_classes_that_have_embeddings(layer, stream):
+    """Some of the layer's classes have embeddings, others none, and one sample of a new class comes."""
+    X, y, asked, truth = stream
+    clf = converted(layer, embeddings=X[y < 4])
+    old = np.isin(truth, OLD)
+    before = (clf.predict(asked) == truth)[old].mean()
+    for _ in range(2):
+        clf.partial_fit(X[y == 9][:1], [9])
+        assert (clf.predict(asked) == truth)[old].mean() > before - 0.1
+
+
+def test_asking_in_between_changes_nothing(layer, stream):
+    X, y, asked, _ = stream
+    one, other = (converted(layer, embeddings=X[y < 4]) for _ in range(2))
+    one.predict(asked)
+    for label in (9, 10):
+        for clf in (one, other):
+            clf.partial_fit(X[y == label], y[y == label])
+        one.predict(asked)
+    np.testing.assert_allclose(one.decision_function(asked), other.decision_function(asked))
+
+
+def test_the_scale_of_the_embeddings_does_not_matter(layer, stream):
+    X, y, asked, _ = stream
+    for n in (1, 5):
+        small = converted((layer[0] * 1e3, layer[1])).partial_fit(X[y == 9][:n] * 1e-3, y[y == 9][:n])
+        plain = converted(layer).partial_fit(X[y == 9][:n], y[y == 9][:n])
+        np.testing.assert_array_equal(small.predict(asked * 1e-3), plain.predict(asked))
+
+
+@pytest.mark.parametrize("offset", [10.0, 1000.0])
+def test_an_offset_common_to_all_embeddings(layer, stream, offset):
+    X, y, asked, truth = stream
+    moved = layer[0], layer[1] - offset * layer[0].sum(axis=1)
+    new, old = np.isin(y, NEW), np.isin(truth, OLD)
+    plain = converted(layer, embeddings=X[~new]).partial_fit(X[new], y[new])
+    clf = converted(moved, embeddings=X[~new] + offset).partial_fit(X[new] + offset, y[new])
+    assert (clf.predict(asked + offset) == plain.predict(asked)).mean() > 0.995
+    without = converted(moved).partial_fit(X[new] + offset, y[new])  # is not what it is without the offset
+    assert (without.predict(asked + offset) == truth)[old].mean() > 0.3
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -261,6 +304,9 @@ def test_a_removed_class_is_gone_and_its_row_is_used_again(layer, stream):
     np.testing.assert_allclose(clf.means_[3], alone.means_[0])
     clf.predict(asked)
     clf.rename_class(9, 33).remove_class(4)
+    anew = pickle.loads(pickle.dumps(clf))
+    anew._served = None
+    np.testing.assert_allclose(clf.decision_function(asked), anew.decision_function(asked))
     assert not {9, 4} & set(clf.predict(asked))
     for label in (0, 1, 2, 5, 6, 7):
         clf.remove_class(label)
@@ -515,6 +561,8 @@ def test_the_papers_ways_learn_on(layer, stream):
         ({"covariance": np.eye(2)}, r"covariance has shape \(2, 2\); the layer's weight asks for \(3, 3\)"),
         ({"covariance": np.triu(np.ones((3, 3)))}, "covariance is not symmetric"),
         ({"covariance": np.full((3, 3), np.nan)}, "covariance contains NaN"),
+        ({"covariance": -np.eye(3)}, "covariance is not one"),
+        ({"covariance": np.zeros((3, 3))}, "covariance is not one"),
         ({"covariance": "identity", "embeddings": np.ones((4, 3))}, "With embeddings, covariance is 'auto'"),
         ({"embeddings": np.ones((4, 2))}, "X has 2 features"),
         ({"embeddings": np.ones((0, 3))}, "embeddings has no samples"),

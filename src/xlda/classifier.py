@@ -64,6 +64,7 @@ _LEARNED = (
     "_n_touched",
     "_weight_since_renewal",
     "_weight_at_renewal",
+    "_others_at_renewal",
 )
 
 
@@ -128,6 +129,7 @@ class XLDA(Predicting):
     """
 
     _imported: ImportedRows | None
+    _served: _Served | None
 
     def __init__(
         self,
@@ -226,7 +228,9 @@ class XLDA(Predicting):
         with self._lock, interrupt_afterwards():
             row = self._labels.remove(_one(label))
             self._moments.drop(row)
-            self._imported = self._imported and (self._imported.without(row) or None)
+            if self._imported is not None and self._imported.has(row):
+                self._imported = self._imported.without(row) or None
+                self._served = None
             return self._changed(np.array([row]))
 
     def rename_class(self, old: Label, new: Label) -> Self:
@@ -315,11 +319,12 @@ class XLDA(Predicting):
             "auto" is as said above. "identity" and "weights" are the paper's: rows are taken for class means,
             the covariance is I or that of the rows, and the bias is ignored; such a classifier forgets as
             soon as it learns, and is here for comparison. An array (n_features, n_features) is taken for the
-            covariance within classes, with this classifier's shrinkage: so comes back what `to_linear` gave.
+            covariance within classes, with this classifier's shrinkage: so comes back what `to_linear` gave,
+            where the shrinkage is a number.
         embeddings
             (n_samples, n_features), or anything that `xlda.open_source` takes, with labels=None.
         embedding_labels
-            (n_samples,), where they are known after all; the layer labels the others.
+            (n_samples,), where they are known after all.
         strength
             How many samples a row of the layer is worth beside real ones of its class.
         params
@@ -569,10 +574,11 @@ class XLDA(Predicting):
         self._lock = threading.RLock()  # learning and bringing the head up to date take turns
         self._started_with = self._learning_params()
         self._version = 0  # of what was learned
-        self._served: _Served | None = None
+        self._served = None
         self._n_touched = 0
         self._touched: list[Rows] = []  # rows whose mean or label the head does not have yet
         self._weight_since_renewal = self._weight_at_renewal = 0.0
+        self._others_at_renewal = 0  # classes with samples, beside a layer's
 
     def _learn(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any, min_samples: int = 0
@@ -685,8 +691,7 @@ class XLDA(Predicting):
         """The one place where the head is brought up to date, or made anew."""
         with self._lock:
             moments, last, version = self._moments, self._served, self._version
-            first = not self._weight_at_renewal  # sample since a covariance was inverted
-            if last is None or first or self._overdue() or last.params != params:
+            if last is None or last.params != params or self._overdue() or self._beside_others():
                 if not moments.n_seen and not self._imported:
                     raise _nothing_seen()
                 head = new_head(
@@ -701,6 +706,7 @@ class XLDA(Predicting):
                 )
                 self._weight_since_renewal = 0.0
                 self._weight_at_renewal = moments.total
+                self._others_at_renewal = self._n_others()
             elif self._touched:
                 head = last.head.updated(moments, self._labels, self._touched_rows(), self._imported)
                 if not head.n_seen:
@@ -729,6 +735,18 @@ class XLDA(Predicting):
         if learned <= self._most_unrenewed(self._weight_at_renewal - learned):
             return False  # and no need to add up all counts, which would take a while
         return learned > self._most_unrenewed(self._moments.total) and not self._moments.frozen
+
+    def _beside_others(self) -> bool:
+        """Whether a layer's rows are to be fitted anew: to its first samples, or to other classes."""
+        if self._imported is None:
+            return False
+        others, last = self._n_others(), self._others_at_renewal
+        return not self._weight_at_renewal or not last <= others <= (1 + BESIDE_A_LAYER) * last
+
+    def _n_others(self) -> int:
+        """Classes that have samples and are not a layer's."""
+        imported = self._imported
+        return 0 if imported is None else imported.n_others(self._moments.counts)
 
     def _most_unrenewed(self, total: float) -> float:
         """Weight that may be learned before the covariance is inverted anew."""

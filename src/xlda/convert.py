@@ -73,7 +73,7 @@ def _numbers(values: Any, name: str) -> Array:
         array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.result_type(array, np.float32))
         if array.dtype.kind != "f":
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # the last from a torch tensor that has gradients
         raise ValueError(f"{name} is not an array of real numbers.") from None
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity.")
@@ -99,6 +99,9 @@ def checked_covariance(
         raise ValueError(f"covariance has shape {array.shape}; the layer's weight asks for {shape}.")
     if not np.allclose(array, array.T):
         raise ValueError("covariance is not symmetric.")
+    values = np.linalg.eigvalsh(array.astype(np.float64))
+    if not values[-1] > 0 or values[0] < -1e-6 * values[-1]:
+        raise ValueError("covariance is not one: it has negative eigenvalues, or is zero.")
     return array.astype(np.float64)
 
 

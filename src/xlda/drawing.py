@@ -29,7 +29,8 @@ def drawn_queries(
     some = seen if len(seen) <= MOST_MEANS else rng.choice(seen, MOST_MEANS, replace=False)
     means = moments.means_from(centre, some).astype(np.float64)
     learned = means.T @ means / len(some)
-    floor = 1e-6 * (np.trace(learned) + np.trace(within)) / len(learned) or 1.0
+    size = np.trace(learned) + np.trace(within) or float(np.square(centre, dtype=np.float64).sum())
+    floor = 1e-6 * size / len(learned) or 1.0
     learned[np.diag_indices_from(learned)] += floor
     true = _without_negative(learned - within * np.mean(1.0 / np.maximum(counts[some], 1.0)))
     towards: Array = solve(learned, true, assume_a="pos")

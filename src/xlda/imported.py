@@ -20,6 +20,8 @@ N_QUERIES = 512  # drawn from the classes that are not the layer's
 SPREAD = 0.7  # of the layer's logits, as a share of that of the others,
 ALONE = 1.5  # and where there are no others
 LOST = 0.1  # share of the queries that the layer may win
+FARTHEST = 4.0  # squared: times the spread of samples, that zero may be away
+MOST_MEANS = 8192  # that the spread is taken from
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 
 
@@ -56,6 +58,12 @@ class ImportedRows:
         """How many have no sample yet, where the model's rows have `counts`."""
         return int(np.count_nonzero((self.worth > 0) & (counts[: len(self.worth)] == 0)))
 
+    def n_others(self, counts: Array) -> int:
+        """How many rows of the model have samples and are not among these."""
+        others = counts > 0
+        others[: len(self.worth)] &= self.worth == 0
+        return int(np.count_nonzero(others))
+
     def to_arrays(self) -> dict[str, Array]:
         """As named tensors."""
         return {f"layer_{name}": getattr(self, name) for name in ("weights", "bias", "worth")}
@@ -70,7 +78,9 @@ class ImportedRows:
     def as_they_are(self) -> FittedRows:
         """The layer itself: where nothing was learned beside it, nothing is to be fitted."""
         nothing = np.zeros_like(self.weights[0])
-        return FittedRows(self, 1.0, 0.0, nothing, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype))
+        return FittedRows(
+            self, 1.0, 0.0, nothing, 0.0, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype)
+        )
 
     def fitted(
         self, moments: Moments, centre: Array, precision: Array, weights: Array, bias: Array
@@ -78,45 +88,39 @@ class ImportedRows:
         """Scale and offset beside the classes in `moments`.
 
         `weights` and `bias` are LDA's, for all rows, with queries relative to `centre`; without samples, the
-        bias is -inf. The scale makes the spread of the layer's logits, for queries drawn from the
-        classes that are not its own, a share of the spread that the logits of these classes have for queries
-        of each other. The offset lets the layer win a small share of the queries. Where there are no other
-        classes, its own stand for them. Costs O(n_queries C d + d^3).
+        bias is -inf. Costs O(n_queries C d + d^3).
         """
         kept, learned = np.flatnonzero(self.worth), np.flatnonzero(np.isfinite(bias))
-        others = np.setdiff1d(learned, kept)
-        share, others = (SPREAD, others) if len(others) else (ALONE, learned)
-        queries, own = drawn_queries(moments, centre, N_QUERIES, np.random.default_rng(0), others)
-        reference = centre.astype(np.float64) / (len(learned) + 1)
-        reference_weight = (precision @ reference).astype(queries.dtype)
-        rows = FittedRows(
+        others, covered = np.setdiff1d(learned, kept), np.intersect1d(learned, kept)
+        fitted = FittedRows(
             imported=self,
             scale=1.0,
             offset=0.0,
+            shift=0.0,
             common_weight=self.weights[kept].mean(axis=0, dtype=np.float64).astype(self.weights.dtype),
             common_bias=float(self.bias[kept].mean()),
-            reference_weight=np.zeros_like(reference_weight),
-            covariance=np.linalg.inv(precision).astype(queries.dtype),
+            reference_weight=np.zeros(len(centre), moments.dtype),
+            covariance=np.linalg.inv(precision).astype(moments.dtype),
         )
-        layer_weights, layer_bias = rows.of(kept, centre)
-        other_weights = weights[others].astype(queries.dtype) + reference_weight
-        wrong, wrong_of_layer = _Spread(), _Spread()
-        right, best_of_layer = np.empty(len(queries)), np.empty(len(queries))
-        step = max(1, SCORES_AT_ONCE // (len(kept) + len(others)))
-        for start in range(0, len(queries), step):
-            block = slice(start, start + step)
-            scores, is_own = queries[block] @ other_weights.T + bias[others], own[block, None] == others
-            right[block] = scores[is_own]
-            wrong.add(scores, is_own)
-            scores, is_own = queries[block] @ layer_weights.T + layer_bias, own[block, None] == kept
-            wrong_of_layer.add(scores, is_own)
-            scores[is_own] = -np.inf
-            best_of_layer[block] = scores.max(axis=1)
-        spread = wrong.value or float(right.std())
-        scale = share * spread / wrong_of_layer.value if spread and wrong_of_layer.value else 1.0
-        margins = right - scale * np.where(np.isfinite(best_of_layer), best_of_layer, 0.0)
-        offset = float(np.quantile(margins, LOST))
-        return replace(rows, scale=scale, offset=offset, reference_weight=reference_weight)
+        if not len(covered):  # nothing says where the layer's classes are, but that it is not here
+            reference = precision @ _away(moments, centre) / (len(learned) + 1)
+            fitted = replace(fitted, reference_weight=reference.astype(moments.dtype))
+        logits = _Logits(fitted, moments, centre, weights, bias)
+        of_others, of_covered = (logits.of(rows) if len(rows) else None for rows in (others, covered))
+        told_by = of_others if len(others) > 1 else of_covered or of_others
+        assert told_by is not None  # something was learned
+        scale = (ALONE if of_others is None else SPREAD) * told_by.spread_against_layer()
+        fitted = replace(fitted, scale=scale)
+        if of_covered is not None:
+            fitted = replace(fitted, offset=float(np.median(of_covered.right - scale * of_covered.own)))
+        if of_others is not None:
+            offset = float(np.quantile(of_others.right - scale * of_others.best_of_layer, LOST))
+            if of_covered is None:
+                fitted = replace(fitted, offset=offset)
+            else:
+                shares = self.worth[kept] / (self.worth[kept] + moments.counts_of(kept))
+                fitted = replace(fitted, shift=float(shares.mean()) * (offset - fitted.offset))
+        return fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +132,7 @@ class FittedRows:
     offset: float
     common_weight: Array  # (d,): what all rows have in common is taken off
     common_bias: float
+    shift: float  # of the offset and all mixtures with LDA's logits alike, to stand beside other classes
     reference_weight: Array  # (d,): LDA's logits are too large by this, where the layer is compared with them
     covariance: Array  # (d, d): as LDA uses it, shrunk
 
@@ -153,8 +158,58 @@ class FittedRows:
         return (
             places,
             share * layer_weights + (1 - share) * weights[places],
-            share[:, 0] * layer_bias + (1 - share[:, 0]) * seen_bias,
+            share[:, 0] * layer_bias + (1 - share[:, 0]) * seen_bias + self.shift,
         )
+
+
+class _Logits:
+    """Logits of LDA and of a layer for queries drawn from what was learned."""
+
+    def __init__(
+        self, rows: FittedRows, moments: Moments, centre: Array, weights: Array, bias: Array
+    ) -> None:
+        self._moments, self._centre, self._weights, self._bias = moments, centre, weights, bias
+        self._kept = np.flatnonzero(rows.imported.worth)
+        plain = replace(rows, reference_weight=np.zeros_like(rows.reference_weight))
+        self._layer_weights, self._layer_bias = plain.of(self._kept, centre)
+        self._reference_weight = rows.reference_weight
+
+    def of(self, classes: Rows) -> _Queries:
+        """Logits for queries of these classes."""
+        queries, own = drawn_queries(
+            self._moments, self._centre, N_QUERIES, np.random.default_rng(0), classes
+        )
+        weights = self._weights[classes].astype(queries.dtype) + self._reference_weight
+        found = _Queries(len(queries))
+        step = max(1, SCORES_AT_ONCE // (len(self._kept) + len(classes)))
+        for start in range(0, len(queries), step):
+            block = slice(start, start + step)
+            scores = queries[block] @ weights.T + self._bias[classes]
+            is_own = own[block, None] == classes
+            found.right[block] = scores[is_own]
+            found.wrong.add(scores, is_own)
+            scores = queries[block] @ self._layer_weights.T + self._layer_bias
+            is_own = own[block, None] == self._kept
+            found.own[block] = np.where(is_own, scores, 0.0).sum(axis=1)
+            found.wrong_of_layer.add(scores, is_own)
+            scores[is_own] = -np.inf
+            found.best_of_layer[block] = scores.max(axis=1)
+        return found
+
+
+class _Queries:
+    """What was found for queries of some classes."""
+
+    def __init__(self, n: int) -> None:
+        self.right = np.empty(n)  # LDA's logit of their own class
+        self.own = np.empty(n)  # the layer's, where it has that class
+        self.best_of_layer = np.empty(n)  # the layer's largest for another class
+        self.wrong, self.wrong_of_layer = _Spread(), _Spread()  # of the logits of other classes
+
+    def spread_against_layer(self) -> float:
+        """Spread of LDA's wrong logits, as a multiple of that of the layer's."""
+        spread, of_layer = self.wrong.value or float(self.right.std()), self.wrong_of_layer.value
+        return spread / of_layer if spread and of_layer else 1.0
 
 
 class _Spread:
@@ -177,3 +232,13 @@ class _Spread:
             return 0.0
         variance = self._squares / self._n - (self._sum / self._n) ** 2
         return float(max(variance, 0.0) ** 0.5)
+
+
+def _away(moments: Moments, centre: Array) -> Array:
+    """From zero to the centre of what was learned, (d,), float64, but no further than samples are apart."""
+    centre64: Array = centre.astype(np.float64)
+    seen = np.flatnonzero(moments.counts)
+    means = moments.means_from(centre, seen[:MOST_MEANS]).astype(np.float64)
+    spread = float(np.trace(moments.covariance()) + np.square(means).sum(axis=1).mean())
+    length = float(centre64 @ centre64)
+    return centre64 * min(1.0, (FARTHEST * spread / length) ** 0.5) if spread and length else centre64
