@@ -75,7 +75,7 @@ def test_files_of_tensors(clf, asked, tmp_path, suffix):
     again = taken_over(tensors.read_layer(path))
     assert again.classes_.tolist() == clf.classes_.tolist()
     np.testing.assert_array_equal(again.predict(asked), clf.predict(asked))
-    assert tensors.read_layer(path, "weight").bias.tolist() == [0.0] * 6
+    np.testing.assert_array_equal(tensors.read_layer(path, "weight").bias, tensors.read_layer(path).bias)
     assert tensors.read_layer(path, labels=range(6)).labels == list(range(6))
 
 
@@ -100,6 +100,8 @@ def test_files_that_are_none(tmp_path, clf):
         (tmp_path / name).write_bytes(b"nonsense, but long enough to have a header")
         with pytest.raises(ValueError, match="cannot be read as named tensors"):
             tensors.read_layer(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="No folder"):
+        tensors.write_layer(clf, tmp_path / "nowhere" / "layer.npz")
     with pytest.raises(ValueError, match="neither"):
         tensors.write_layer(clf, tmp_path / "layer.txt")
 
@@ -142,7 +144,7 @@ def test_the_best_as_a_graph(onnx, clf, asked, tmp_path):
     names = np.array(json.loads(session.get_modelmeta().custom_metadata_map["xlda.labels"]))
     np.testing.assert_array_equal(names[outputs["indices"]], labels)
     np.testing.assert_allclose(outputs["scores"], scores, rtol=1e-4, atol=1e-4)
-    for k in (0, 7):
+    for k in (0, 7, True, 2.5):
         with pytest.raises(ValueError, match="top_k is between 1 and the number of classes, 6"):
             onnx.write(clf, tmp_path / "clf.onnx", top_k=k)
 
@@ -157,10 +159,21 @@ def test_a_class_without_samples_never_wins_in_a_graph(onnx, clf, asked, tmp_pat
 def test_a_graph_is_a_layer_again(onnx, clf, asked, tmp_path):
     onnx.write(clf, tmp_path / "clf.onnx")
     layer = onnx.read_layer(tmp_path / "clf.onnx")
-    centre = clf.snapshot().head.centre
     assert layer.labels == clf.classes_.tolist()
-    again = taken_over(layer)
-    np.testing.assert_array_equal(again.predict(asked - centre.astype(np.float32)), clf.predict(asked))
+    np.testing.assert_array_equal(taken_over(layer).predict(asked), clf.predict(asked))
+    with pytest.raises(ValueError, match="nothing but a layer"):
+        onnx.split(tmp_path / "clf.onnx", tmp_path / "backbone.onnx")
+
+
+def test_a_power_is_no_layer(onnx, rng, tmp_path):
+    X, y = blobs(rng, n_features=8)
+    clf = XLDA(power=0.5).fit(X, y)
+    onnx.write(clf, tmp_path / "clf.onnx")
+    with pytest.raises(ValueError, match=r"takes the power 0\.5 of its input first"):
+        onnx.read_layer(tmp_path / "clf.onnx")
+    for write in (keras.to_weights, lambda clf: tensors.write_layer(clf, tmp_path / "a.npz")):
+        with pytest.raises(ValueError, match=r"A layer cannot hold power=0\.5"):
+            write(clf)
 
 
 def network(onnx, path, ends_with, weight, bias):
@@ -310,6 +323,19 @@ def test_a_head_lets_gradients_through_and_has_none(torch, extra, clf):
     head(x).sum().backward()
     torch.testing.assert_close(x.grad[0], torch.from_numpy(clf.to_linear()[0].sum(axis=0)).float())
     assert not list(head.parameters())
+    with torch.inference_mode():
+        head(x.detach().clone())
+    head(x).sum().backward()
+    torch.testing.assert_close(head(x.bfloat16()).float(), head(x), rtol=0.1, atol=1.0)
+    np.testing.assert_allclose(
+        head(x).detach().numpy(), clf.decision_function(x.detach().numpy()), rtol=1e-4, atol=1e-3
+    )
+    powered = extra.XLDAHead(power=0.5).learn(torch.eye(8), list(range(8)))
+    zero = torch.zeros(1, 8, requires_grad=True)
+    powered(zero).sum().backward()
+    assert torch.isfinite(zero.grad).all()
+    with pytest.raises(ValueError, match="Parameters are for a new classifier"):
+        extra.XLDAHead(clf, shrinkage=0.9)
     assert head(x.double()).dtype == torch.float64
 
 

@@ -356,6 +356,8 @@ class XLDA(Predicting):
         """Keep the rows of a layer, and learn embeddings with the labels that it gives them."""
         self._absorbed.widen(layer.weight.dtype)
         self._absorbed.grow(len(layer.labels))
+        if self.precision == "half":
+            check_half(layer.weight)
         if self.power is None:
             worth = np.full(len(layer.labels), float(strength))
             self._imported = ImportedRows(layer.weight, layer.bias, worth)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from xlda.arrays import Array
 from xlda.classifier import XLDA
 from xlda.convert import Layer, checked_layer
 
-LABELS = "xlda.labels"  # in the metadata: a list in JSON
+LABELS, POWER = "xlda.labels", "xlda.power"  # in the metadata: a list in JSON; and a number
 OPSET, IR_VERSION = 17, 8  # old enough for every onnxruntime of the last years
 AFTER = ("Softmax", "LogSoftmax", "Identity")  # may follow the layer: the best class stays the best
 
@@ -27,13 +28,15 @@ AFTER = ("Softmax", "LogSoftmax", "Identity")  # may follow the layer: the best 
 def read_layer(path: str | os.PathLike[str], labels: Any = None) -> Layer:
     """The linear layer that a network ends with: a Gemm, or a MatMul and perhaps an Add.
 
-    A Softmax after it is passed over. Labels are those that `write` wrote, unless others are given.
+    A Softmax after it is passed over, and a constant added before it becomes part of the bias. Labels are
+    those that `write` wrote, unless others are given.
     """
     model = _load(path)
     _, weight, bias = _last_layer(model, Path(path))
-    if labels is None:
-        labels = next((json.loads(p.value) for p in model.metadata_props if p.key == LABELS), None)
-    return checked_layer(weight, bias, labels)
+    known = {prop.key: json.loads(prop.value) for prop in model.metadata_props if prop.key in (LABELS, POWER)}
+    if POWER in known:
+        raise ValueError(f"{path} takes the power {known[POWER]} of its input first: it is not a layer.")
+    return checked_layer(weight, bias, known.get(LABELS) if labels is None else labels)
 
 
 def split(path: str | os.PathLike[str], backbone: str | os.PathLike[str], labels: Any = None) -> Layer:
@@ -44,18 +47,26 @@ def split(path: str | os.PathLike[str], backbone: str | os.PathLike[str], labels
     model = _load(path)
     embedding, _, _ = _last_layer(model, Path(path))
     layer = read_layer(path, labels)
-    nodes = _needed_for(embedding, model.graph)
-    used = {name for node in nodes for name in node.input}
+    nodes, used = _needed_for(embedding, model.graph)
+    if not nodes:
+        raise ValueError(f"{path} is nothing but a layer: there is no backbone to split off.")
+    inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
+    unknown = helper.make_tensor_value_info(embedding, TensorProto.FLOAT, [None, layer.weight.shape[1]])
     graph = helper.make_graph(
         nodes,
         model.graph.name or "backbone",
         [value for value in model.graph.input if value.name in used],
-        [helper.make_tensor_value_info(embedding, TensorProto.FLOAT, [None, layer.weight.shape[1]])],
+        [next((value for value in inferred if value.name == embedding), unknown)],
         [tensor for tensor in model.graph.initializer if tensor.name in used],
     )
-    cut = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    cut = helper.make_model(
+        graph, opset_imports=model.opset_import, ir_version=model.ir_version, functions=model.functions
+    )
     cut.metadata_props.extend(model.metadata_props)
-    onnx.checker.check_model(cut)
+    try:
+        onnx.checker.check_model(cut)
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"{path} cannot be split: {str(error).splitlines()[0]}") from error
     onnx.save(cut, os.fspath(backbone))
     return layer
 
@@ -67,8 +78,10 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     the JSON list in the metadata under "xlda.labels". `power` is part of the graph.
     """
     labels = clf.classes_.tolist()
-    if top_k is not None and not 1 <= top_k <= len(labels):
-        raise ValueError(f"top_k is between 1 and the number of classes, {len(labels)}; got {top_k!r}.")
+    if top_k is not None:
+        if isinstance(top_k, bool) or not isinstance(top_k, Integral) or not 1 <= top_k <= len(labels):
+            raise ValueError(f"top_k is between 1 and the number of classes, {len(labels)}; got {top_k!r}.")
+        top_k = int(top_k)
     weight, bias = clf.to_linear()
     centre = clf.snapshot().head.centre.astype(np.float64)
     constants = {"centre": centre, "weight": weight, "bias": bias + weight @ centre}
@@ -101,7 +114,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     graph = helper.make_graph(nodes, "xlda", inputs, outputs, initializers)
     opset = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="xlda")
-    helper.set_model_props(model, {LABELS: json.dumps(labels)})
+    power = {} if clf.power is None else {POWER: json.dumps(float(clf.power))}
+    helper.set_model_props(model, {LABELS: json.dumps(labels), **power})
     onnx.checker.check_model(model)
     onnx.save(model, os.fspath(path))
 
@@ -118,7 +132,7 @@ def _load(path: str | os.PathLike[str]) -> Any:
     return model
 
 
-def _last_layer(model: Any, path: Path) -> tuple[str, Array, Array | None]:
+def _last_layer(model: Any, path: Path) -> tuple[str, Array, Array]:
     """Name of what the last layer takes, its weight (n_classes, n_features) and its bias."""
     made_by = {name: node for node in model.graph.node for name in node.output}
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -152,15 +166,34 @@ def _last_layer(model: Any, path: Path) -> tuple[str, Array, Array | None]:
                 raise ValueError(f"{path} ends with a linear layer whose bias is computed, not stored.")
             bias = settings.get("beta", 1.0) * bias
     weight = weight if settings.get("transB") else weight.T
-    return node.input[0], weight, None if bias is None else np.broadcast_to(bias.ravel(), len(weight))
+    bias = np.zeros(len(weight), weight.dtype) if bias is None else np.broadcast_to(bias.ravel(), len(weight))
+    embedding = node.input[0]
+    while embedding in made_by and made_by[embedding].op_type in ("Add", "Sub"):
+        before = made_by[embedding]
+        added = constant(before.input[1], 2)
+        if added is None or added.size not in (1, weight.shape[1]):
+            break
+        sign = 1 if before.op_type == "Add" else -1
+        bias = bias + sign * weight.astype(np.float64) @ np.broadcast_to(added.ravel(), weight.shape[1])
+        embedding = before.input[0]
+    return embedding, weight, bias
 
 
-def _needed_for(output: str, graph: Any) -> list[Any]:
-    """Nodes that `output` depends on, in order."""
+def _needed_for(output: str, graph: Any) -> tuple[list[Any], set[str]]:
+    """Nodes that `output` depends on, in order, and the names that they use."""
     needed = {output}
     chosen: list[Any] = []
     for node in reversed(graph.node):
         if needed.intersection(node.output):
             chosen.append(node)
-            needed.update(node.input)
-    return chosen[::-1]
+            needed.update(_names_in(node))
+    return chosen[::-1], needed
+
+
+def _names_in(node: Any) -> set[str]:
+    """What a node uses, the graphs within it included."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+            names.update(*(_names_in(inner) for inner in graph.node), {value.name for value in graph.output})
+    return names

@@ -15,7 +15,9 @@ from safetensors.numpy import save_file
 from xlda.arrays import Array
 from xlda.classifier import XLDA
 from xlda.convert import Layer, checked_layer
+from xlda.extras.plain import plain_layer
 
+FLOATS = ("F16", "F32", "F64")
 LABELS = "xlda.labels"  # in the metadata of a safetensors file: a list in JSON
 
 
@@ -24,7 +26,7 @@ def read_layer(
 ) -> Layer:
     """Layer of the tensors named `weight` (n_classes, n_features) and `bias`.
 
-    Where they are not named, the file must hold one tensor with two axes, and its bias may be named alike:
+    Where the weight is not named, the file must hold one tensor with two axes; the bias may be named alike:
     "head.weight" and "head.bias". Labels are those that `write_layer` wrote, unless others are given.
     """
     path = Path(path)
@@ -37,8 +39,8 @@ def read_layer(
                 "say which is the weight."
             )
         (weight,) = matrices
-        alike = weight.removesuffix("weight") + "bias"
-        bias = bias or (alike if alike in tensors else None)
+    alike = weight.removesuffix("weight") + "bias"
+    bias = bias or (alike if alike in tensors else None)
     for name in (weight, bias):
         if name is not None and name not in tensors:
             raise ValueError(f"{path} has no tensor {name!r}; it has {', '.join(tensors) or 'none'}.")
@@ -50,7 +52,9 @@ def read_layer(
 def write_layer(clf: XLDA, path: str | os.PathLike[str]) -> None:
     """The equal layer as tensors "weight" and "bias", float32, and labels: `.safetensors` or `.npz`."""
     path = Path(path)
-    weight, bias = (np.ascontiguousarray(array, np.float32) for array in clf.to_linear())
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
+    weight, bias = (np.ascontiguousarray(array, np.float32) for array in plain_layer(clf))
     if path.suffix == ".safetensors":
         save_file({"weight": weight, "bias": bias}, path, {LABELS: json.dumps(clf.classes_.tolist())})
     elif path.suffix == ".npz":
@@ -70,7 +74,10 @@ def _tensors(path: Path) -> tuple[dict[str, Array], Any]:
             labels = tensors.pop("labels", None)
         else:
             with safe_open(path, framework="np") as file:
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+                if "BF16" in kinds.values() and not set(kinds.values()) & set(FLOATS):
+                    raise ValueError("its tensors are BF16, which NumPy has not got; save them as F32")
+                tensors = {name: file.get_tensor(name) for name, kind in kinds.items() if kind in FLOATS}
                 labels = json.loads((file.metadata() or {}).get(LABELS, "null"))
     except (SafetensorError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"{path} cannot be read as named tensors: {error}.") from error

@@ -16,6 +16,7 @@ import numpy as np
 
 from xlda.classifier import XLDA, load
 from xlda.convert import Layer, checked_layer
+from xlda.extras.plain import plain_layer
 from xlda.head import Head
 
 
@@ -31,7 +32,7 @@ def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:
 
 def to_linear(clf: XLDA) -> torch.nn.Linear:
     """The equal `Linear`, float32: to deploy, or to start training end to end from."""
-    weight, bias = clf.to_linear()
+    weight, bias = plain_layer(clf)
     linear = torch.nn.Linear(weight.shape[1], len(weight))
     with torch.no_grad():
         linear.weight.copy_(torch.from_numpy(weight))
@@ -53,10 +54,13 @@ class XLDAHead(torch.nn.Module):
     """
 
     def __init__(self, clf: XLDA | None = None, **params: Any) -> None:
+        if clf is not None and params:
+            raise ValueError("Parameters are for a new classifier; this one has its own: use set_params.")
         super().__init__()
         self.clf = XLDA(**params) if clf is None else clf
         self._layer_of: Head | None = None
         self._layer: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._layer_kind: tuple[torch.device, torch.dtype] | None = None
 
     @classmethod
     def from_linear(cls, module: torch.nn.Module, labels: Any = None, **how: Any) -> Self:
@@ -72,14 +76,16 @@ class XLDAHead(torch.nn.Module):
     def learn(self, x: torch.Tensor, y: Any) -> Self:
         """Learn embeddings (n, n_features) and their labels, known or new."""
         labels = y.detach().cpu().numpy() if isinstance(y, torch.Tensor) else y
-        self.clf.partial_fit(x.detach().float().cpu().numpy(), labels)
+        x = x.detach().cpu()
+        self.clf.partial_fit((x if x.dtype == torch.float64 else x.float()).numpy(), labels)
         return self
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of embeddings (n, n_features)."""
         weight, bias = self._current_layer(x)
         if self.clf.power is not None:
-            x = x.sign() * x.abs() ** self.clf.power
+            magnitude = x.abs().clamp_min(torch.finfo(x.dtype).tiny)  # or the gradient at 0 would be NaN
+            x = x.sign() * magnitude**self.clf.power
         return torch.nn.functional.linear(x, weight, bias)
 
     def get_extra_state(self) -> torch.Tensor:
@@ -103,10 +109,10 @@ class XLDAHead(torch.nn.Module):
 
     def _current_layer(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Weight and bias of what was learned so far, computed once, where `like` is and in its type."""
-        head = self.clf.snapshot().head
-        if self._layer is None or head is not self._layer_of or self._layer[0].device != like.device:
-            weight, bias = (torch.from_numpy(array[head.live_rows]) for array in head.linear())
-            self._layer = weight.to(like), bias.to(like)
-            self._layer_of = head
-        weight, bias = self._layer
-        return weight.to(like.dtype), bias.to(like.dtype)
+        head, kind = self.clf.snapshot().head, (like.device, like.dtype)
+        if self._layer is None or head is not self._layer_of or kind != self._layer_kind:
+            with torch.inference_mode(False):  # so that it can be used with gradients later
+                weight, bias = (torch.from_numpy(array[head.live_rows]) for array in head.linear())
+                self._layer = weight.to(*kind), bias.to(*kind)
+            self._layer_of, self._layer_kind = head, kind
+        return self._layer
