@@ -21,6 +21,7 @@ from xlda.auditing import Audit, audited
 from xlda.convert import (
     PUBLISHED,
     STRENGTH,
+    TOO_FEW,
     WITH_POWER,
     WITHOUT_EMBEDDINGS,
     Layer,
@@ -33,7 +34,7 @@ from xlda.covariance import Shrinkage, Target, check_shrinkage
 from xlda.drawing import drawn_queries
 from xlda.handfuls import Handfuls
 from xlda.head import Head, Priors, new_head
-from xlda.imported import ImportedRows
+from xlda.imported import ENOUGH, ImportedRows
 from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
 from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
@@ -128,6 +129,7 @@ class XLDA(Predicting):
     array(['kiwi', 'apple'], dtype='<U5')
     """
 
+    _absorbed: Moments
     _imported: ImportedRows | None
     _served: _Served | None
 
@@ -322,7 +324,8 @@ class XLDA(Predicting):
             covariance within classes, with this classifier's shrinkage: so comes back what `to_linear` gave,
             where the shrinkage is a number.
         embeddings
-            (n_samples, n_features), or anything that `xlda.open_source` takes, with labels=None.
+            (n_samples, n_features), or anything that `xlda.open_source` takes, with labels=None. With less
+            than two a class they do more harm than good, and are left out, with a warning.
         embedding_labels
             (n_samples,), where they are known after all.
         strength
@@ -369,6 +372,11 @@ class XLDA(Predicting):
             known = self._labels.rows(label_list(embedding_labels, "embedding_labels"))
         for raw, rows in labelled_by_layer(layer, self, embeddings, known):
             self._absorbed.update(self._samples(raw, rows, None)[0], rows)
+        if self.power is None and self._absorbed.n_samples < ENOUGH * len(layer.labels):
+            self._absorbed = Moments(self.n_features_in_, half=self.precision == "half")
+            self._absorbed.widen(layer.weight.dtype)
+            self._absorbed.grow(len(layer.labels))
+            warnings.warn(TOO_FEW.format(ENOUGH), stacklevel=3)
         n_without = len(layer.labels) - self._absorbed.n_seen
         if self.power is not None and n_without:
             warnings.warn(WITH_POWER.format(n_without), stacklevel=3)
@@ -569,7 +577,7 @@ class XLDA(Predicting):
 
     def _start(self) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
-        self._absorbed: Moments = kind(self.n_features_in_, half=self.precision == "half")
+        self._absorbed = kind(self.n_features_in_, half=self.precision == "half")
         self._imported = None  # rows of a layer that nobody has samples of
         self._handfuls = Handfuls()  # learned, but not absorbed yet: `_moments` does that first
         self._labels = Labels()

@@ -20,6 +20,7 @@ N_QUERIES = 512  # drawn from the classes that are not the layer's
 SPREAD = 0.7  # of the layer's logits, as a share of that of the others,
 ALONE = 1.5  # and where there are no others
 LOST = 0.1  # share of the queries that the layer may win
+ENOUGH = 2  # samples of each of the layer's classes, on average, for these to say where they are
 FARTHEST = 4.0  # squared: times the spread of samples, that zero may be away
 MOST_MEANS = 8192  # that the spread is taken from
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
@@ -78,9 +79,7 @@ class ImportedRows:
     def as_they_are(self) -> FittedRows:
         """The layer itself: where nothing was learned beside it, nothing is to be fitted."""
         nothing = np.zeros_like(self.weights[0])
-        return FittedRows(
-            self, 1.0, 0.0, nothing, 0.0, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype)
-        )
+        return FittedRows(self, 1.0, 0.0, nothing, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype))
 
     def fitted(
         self, moments: Moments, centre: Array, precision: Array, weights: Array, bias: Array
@@ -96,31 +95,27 @@ class ImportedRows:
             imported=self,
             scale=1.0,
             offset=0.0,
-            shift=0.0,
             common_weight=self.weights[kept].mean(axis=0, dtype=np.float64).astype(self.weights.dtype),
             common_bias=float(self.bias[kept].mean()),
             reference_weight=np.zeros(len(centre), moments.dtype),
             covariance=np.linalg.inv(precision).astype(moments.dtype),
         )
-        if not len(covered):  # nothing says where the layer's classes are, but that it is not here
+        known = moments.counts_of(kept).sum() >= ENOUGH * len(kept)
+        if not known:  # nothing says where the layer's classes are, but that it is not here
             reference = precision @ _away(moments, centre) / (len(learned) + 1)
             fitted = replace(fitted, reference_weight=reference.astype(moments.dtype))
         logits = _Logits(fitted, moments, centre, weights, bias)
         of_others, of_covered = (logits.of(rows) if len(rows) else None for rows in (others, covered))
-        told_by = of_others if len(others) > 1 else of_covered or of_others
+        told_by = of_others if len(others) > 1 or not known else of_covered
+        told_by = told_by or of_covered or of_others
         assert told_by is not None  # something was learned
         scale = (ALONE if of_others is None else SPREAD) * told_by.spread_against_layer()
-        fitted = replace(fitted, scale=scale)
-        if of_covered is not None:
-            fitted = replace(fitted, offset=float(np.median(of_covered.right - scale * of_covered.own)))
-        if of_others is not None:
-            offset = float(np.quantile(of_others.right - scale * of_others.best_of_layer, LOST))
-            if of_covered is None:
-                fitted = replace(fitted, offset=offset)
-            else:
-                shares = self.worth[kept] / (self.worth[kept] + moments.counts_of(kept))
-                fitted = replace(fitted, shift=float(shares.mean()) * (offset - fitted.offset))
-        return fitted
+        if of_others is not None and not known:
+            offset = np.quantile(of_others.right - scale * of_others.best_of_layer, LOST)
+        else:
+            assert of_covered is not None
+            offset = np.median(of_covered.right - scale * of_covered.own)
+        return replace(fitted, scale=scale, offset=float(offset))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +127,6 @@ class FittedRows:
     offset: float
     common_weight: Array  # (d,): what all rows have in common is taken off
     common_bias: float
-    shift: float  # of the offset and all mixtures with LDA's logits alike, to stand beside other classes
     reference_weight: Array  # (d,): LDA's logits are too large by this, where the layer is compared with them
     covariance: Array  # (d, d): as LDA uses it, shrunk
 
@@ -158,7 +152,7 @@ class FittedRows:
         return (
             places,
             share * layer_weights + (1 - share) * weights[places],
-            share[:, 0] * layer_bias + (1 - share[:, 0]) * seen_bias + self.shift,
+            share[:, 0] * layer_bias + (1 - share[:, 0]) * seen_bias,
         )
 
 
