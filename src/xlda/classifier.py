@@ -370,13 +370,13 @@ class XLDA(Predicting):
         known = None
         if embedding_labels is not None:
             known = self._labels.rows(label_list(embedding_labels, "embedding_labels"))
+        taught = copy.deepcopy(self._absorbed)
         for raw, rows in labelled_by_layer(layer, self, embeddings, known):
-            self._absorbed.update(self._samples(raw, rows, None)[0], rows)
-        if self.power is None and self._absorbed.n_samples < ENOUGH * len(layer.labels):
-            self._absorbed = Moments(self.n_features_in_, half=self.precision == "half")
-            self._absorbed.widen(layer.weight.dtype)
-            self._absorbed.grow(len(layer.labels))
+            taught.update(self._samples(raw, rows, None)[0], rows)
+        if self.power is None and taught.n_samples < ENOUGH * len(layer.labels):
             warnings.warn(TOO_FEW.format(ENOUGH), stacklevel=3)
+            return
+        self._absorbed = taught
         n_without = len(layer.labels) - self._absorbed.n_seen
         if self.power is not None and n_without:
             warnings.warn(WITH_POWER.format(n_without), stacklevel=3)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlda.arrays import Array, Rows
-from xlda.drawing import drawn_queries
+from xlda.drawing import MOST_MEANS, drawn_queries
 from xlda.moments import Moments
 
 N_QUERIES = 512  # drawn from the classes that are not the layer's
@@ -22,7 +22,6 @@ ALONE = 1.5  # and where there are no others
 LOST = 0.1  # share of the queries that the layer may win
 ENOUGH = 2  # samples of each of the layer's classes, on average, for these to say where they are
 FARTHEST = 4.0  # squared: times the spread of samples, that zero may be away
-MOST_MEANS = 8192  # that the spread is taken from
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 
 
@@ -105,16 +104,14 @@ class ImportedRows:
             reference = precision @ _away(moments, centre) / (len(learned) + 1)
             fitted = replace(fitted, reference_weight=reference.astype(moments.dtype))
         logits = _Logits(fitted, moments, centre, weights, bias)
-        of_others, of_covered = (logits.of(rows) if len(rows) else None for rows in (others, covered))
-        told_by = of_others if len(others) > 1 or not known else of_covered
-        told_by = told_by or of_covered or of_others
-        assert told_by is not None  # something was learned
-        scale = (ALONE if of_others is None else SPREAD) * told_by.spread_against_layer()
-        if of_others is not None and not known:
-            offset = np.quantile(of_others.right - scale * of_others.best_of_layer, LOST)
+        guessed = len(others) > 0 and not known
+        for_offset = logits.of(others if guessed else covered)
+        for_scale = logits.of(others) if not guessed and len(others) > 1 else for_offset
+        scale = (SPREAD if len(others) else ALONE) * for_scale.spread_against_layer()
+        if guessed:
+            offset = np.quantile(for_offset.right - scale * for_offset.best_of_layer, LOST)
         else:
-            assert of_covered is not None
-            offset = np.median(of_covered.right - scale * of_covered.own)
+            offset = np.median(for_offset.right - scale * for_offset.own)
         return replace(fitted, scale=scale, offset=float(offset))
 
 
