@@ -48,11 +48,11 @@ def write(
             save_file(tensors, unfinished, metadata)
         except SafetensorError as error:
             raise OSError(f"{path} cannot be written: {error}") from error
-        _flush_to_disk(unfinished)
+        flush_to_disk(unfinished)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-    _flush_to_disk(path.parent)
+    flush_to_disk(path.parent)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
@@ -94,7 +94,8 @@ def _digest(tensors: Tensors, metadata: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def _flush_to_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
+    """Have the system write a file, or the entries of a folder, now."""
     if path.is_dir() and os.name == "nt":
         return  # Windows cannot open a directory, and needs no flush of one
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
