@@ -31,7 +31,7 @@ def read_layer(path: str | os.PathLike[str], labels: Any = None) -> Layer:
     A Softmax after it is passed over, and a constant added before it becomes part of the bias. Labels are
     those that `write` wrote, unless others are given.
     """
-    model = _load(path)
+    model = open_model(path)
     _, weight, bias = _last_layer(model, Path(path))
     known = {prop.key: json.loads(prop.value) for prop in model.metadata_props if prop.key in (LABELS, POWER)}
     if POWER in known:
@@ -44,7 +44,7 @@ def split(path: str | os.PathLike[str], backbone: str | os.PathLike[str], labels
 
     The backbone's output is what the layer took: the embedding.
     """
-    model = _load(path)
+    model = open_model(path)
     embedding, _, _ = _last_layer(model, Path(path))
     layer = read_layer(path, labels)
     nodes, used = _needed_for(embedding, model.graph)
@@ -120,7 +120,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     onnx.save(model, os.fspath(path))
 
 
-def _load(path: str | os.PathLike[str]) -> Any:
+def open_model(path: str | os.PathLike[str]) -> Any:
+    """The file as onnx has it, checked; a ValueError where it is not complete."""
     path = Path(path)
     with path.open("rb"):
         pass  # a missing or forbidden file is the system's own error, with its name

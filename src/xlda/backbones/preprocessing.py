@@ -1,0 +1,152 @@
+"""From a photo to the numbers that a network takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from xlda.arrays import Array
+
+INTERPOLATIONS = {way.name.lower(): way for way in Image.Resampling}
+LAYOUTS = ("NCHW", "NHWC")
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MOST = 8192  # pixels a side: more is a slip of the keyboard
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How photos become the input of a network: resized, cropped in the centre, normalised.
+
+    The short side becomes `resize` pixels, and the central `size` x `size` pixels are kept. "auto" is 256 for
+    224 and in proportion for others; None stretches the whole photo to `size` x `size`. Values v of 0 to 255
+    become (v / 255 - mean) / std, for red, green and blue.
+
+    >>> Preprocessing(size=96).resize
+    110
+    >>> Preprocessing(size=4).normalise(np.zeros((1, 4, 4, 3), np.uint8)).shape
+    (1, 3, 4, 4)
+    """
+
+    size: int = 224
+    resize: int | Literal["auto"] | None = "auto"
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    layout: str = "NCHW"
+    interpolation: str = "bilinear"
+
+    def __post_init__(self) -> None:
+        _check_pixels("size", self.size, 1)
+        if self.resize == "auto":
+            object.__setattr__(self, "resize", round(self.size * 256 / 224))
+        if self.resize is not None:
+            _check_pixels("resize", self.resize, int(self.size))
+            object.__setattr__(self, "resize", int(self.resize))
+        object.__setattr__(self, "size", int(self.size))
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _three_numbers(name, getattr(self, name)))
+        if min(self.std) <= 0:
+            raise ValueError(f"std is three numbers above 0; got {self.std}.")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"layout is 'NCHW' or 'NHWC'; got {self.layout!r}.")
+        if self.interpolation not in INTERPOLATIONS:
+            raise ValueError(f"interpolation is one of {tuple(INTERPOLATIONS)}; got {self.interpolation!r}.")
+
+    def changed(self, **changes: Any) -> Preprocessing:
+        """The same with other values; a new `size` alone takes `resize` along in proportion.
+
+        >>> Preprocessing(size=384, resize=384).changed(size=192).resize
+        192
+        """
+        if "size" in changes and "resize" not in changes and self.resize is not None:
+            _check_pixels("size", changes["size"], 1)
+            changes["resize"] = round(int(self.resize) * changes["size"] / self.size)
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The values as a dict that JSON can hold.
+
+        >>> Preprocessing.from_json(Preprocessing(size=96).to_json()) == Preprocessing(size=96)
+        True
+        """
+        return {**dataclasses.asdict(self), "mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def from_json(cls, values: Any) -> Preprocessing:
+        """What `to_json` gave; values left out are the defaults.
+
+        >>> Preprocessing.from_json({"size": 384, "resize": 384}).layout
+        'NCHW'
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        if not isinstance(values, dict) or not set(values) <= set(names):
+            raise ValueError(f"A preprocessing is a JSON object of {', '.join(names)}; got {values!r}.")
+        return cls(**values)
+
+    def prepare(self, image: Image.Image) -> Array:
+        """Pixels (size, size, 3) of a photo, uint8, upright as its EXIF data say; transparency becomes white.
+
+        >>> Preprocessing(size=96).prepare(Image.new("L", (640, 480))).shape
+        (96, 96, 3)
+        """
+        upright = _upright_rgb(image)
+        box = (0.0, 0.0, float(upright.width), float(upright.height))
+        if self.resize is not None:
+            box = _box_of_crop(upright.width, upright.height, int(self.resize), self.size)
+        # Only what the crop keeps is computed, from the same neighbours as if all were.
+        small = upright.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box)
+        return np.array(small)
+
+    def normalise(self, batch: Array) -> Array:
+        """Pixels (n, height, width, 3), uint8, as the network's float32 input in its layout."""
+        if batch.dtype != np.uint8 or batch.ndim != 4 or batch.shape[3] != 3:
+            raise ValueError(
+                f"normalise got {batch.dtype} of shape {batch.shape}; expected uint8 (n, height, width, 3)."
+            )
+        scale, shift = 1 / (255 * np.array(self.std)), -np.array(self.mean) / np.array(self.std)
+        if self.layout == "NCHW":
+            batch, scale, shift = batch.transpose(0, 3, 1, 2), scale[:, None, None], shift[:, None, None]
+        values: Array = np.empty(batch.shape, np.float32)
+        np.multiply(batch, scale.astype(np.float32), out=values)
+        values += shift.astype(np.float32)
+        return values
+
+
+def _box_of_crop(width: int, height: int, resize: int, size: int) -> tuple[float, float, float, float]:
+    """What part of a photo the crop shows; sides and offsets are rounded as torchvision rounds them."""
+    short = min(width, height)
+    new_width, new_height = int(resize * width / short), int(resize * height / short)
+    x, y = width / new_width, height / new_height
+    left, top = round((new_width - size) / 2), round((new_height - size) / 2)
+    return left * x, top * y, min((left + size) * x, width), min((top + size) * y, height)
+
+
+def _upright_rgb(image: Any) -> Image.Image:
+    if not isinstance(image, Image.Image):
+        raise TypeError(f"prepare takes a PIL image; got {type(image).__name__}. PIL.Image.open reads one.")
+    if image.mode[0] in "IF":
+        raise ValueError(f"prepare got an image of mode {image.mode}, of unknown range. Make it RGB first.")
+    if not all(image.size):
+        raise ValueError(f"prepare got an image of {image.width} x {image.height} pixels: nothing is in it.")
+    upright: Image.Image = ImageOps.exif_transpose(image)
+    if upright.has_transparency_data:
+        over = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
+    return upright.convert("RGB")
+
+
+def _check_pixels(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+        raise ValueError(f"{name} is a whole number of pixels from {least} to {MOST}; got {value!r}.")
+
+
+def _three_numbers(name: str, values: Any) -> tuple[float, ...]:
+    numbers = tuple(values) if isinstance(values, (tuple, list, np.ndarray)) else ()
+    if len(numbers) != 3 or not all(isinstance(v, Real) and math.isfinite(v) for v in numbers):
+        raise ValueError(f"{name} is three numbers, for red, green and blue; got {values!r}.")
+    return tuple(float(v) for v in numbers)
