@@ -1,0 +1,14 @@
+"""Characters of the fonts on the machine as a set of images. Needs `pip install 'xlda[glyphs]'`."""
+
+from __future__ import annotations
+
+try:
+    import fontTools.ttLib  # noqa: F401
+    import PIL.Image  # noqa: F401
+except ImportError:
+    raise ImportError("xlda.glyphs needs pillow and fontTools: pip install 'xlda[glyphs]'") from None
+
+from xlda.glyphs.finding import find_glyphs
+from xlda.glyphs.glyph_set import GlyphSet, Sample
+
+__all__ = ["GlyphSet", "Sample", "find_glyphs"]
