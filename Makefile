@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: demo test clean
 
 demo: $(READY)
-	$(BIN)/python examples/streaming.py
+	$(BIN)/xlda demo
 
 test: $(READY)
 	$(BIN)/ruff check .
@@ -15,7 +15,7 @@ test: $(READY)
 	$(BIN)/pytest
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -49,3 +50,29 @@ def test_the_conversion_page_shows_the_stored_results(monkeypatch):
     results["data"][0]["splits"][0]["after"]["5"]["old"] += 0.1
     assert conversion_page.page(results) != page
     sys.modules.pop("conversion_page")
+
+
+def test_every_command_has_a_page_with_its_options():
+    """The page shows what --help prints, in whatever layout the installed typer gives it."""
+    typer = pytest.importorskip("typer")
+    from xlda.cli.app import app
+
+    commands = typer.main.get_command(app).commands
+    pages = {path.stem: path.read_text() for path in (ROOT / "docs" / "commands").glob("*.md")}
+    assert set(pages) == set(commands)
+    for name, command in commands.items():
+        block = " ".join(pages[name].split("```text")[1].split())
+        for sentence in command.help.replace("\b", "").split("\n"):
+            assert sentence.strip() in block
+        options = {option for param in command.params for option in param.opts if option.startswith("--")}
+        for param in command.params:
+            assert " ".join(param.help.split()) in block, (name, param.name)
+        assert options | {"--help"} == set(
+            re.findall(r"(?<![\w-])--[a-z][a-z-]*", block.split("Options:")[1])
+        )
+
+
+def test_the_readme_names_every_command_page():
+    readme = (ROOT / "README.md").read_text()
+    for path in (ROOT / "docs" / "commands").glob("*.md"):
+        assert f"(docs/commands/{path.name})" in readme

@@ -259,3 +259,21 @@ def test_saving_leaves_no_file_open(tmp_path, monkeypatch):
     storage.write(tmp_path / "m", {"a": np.eye(2)}, {})
     assert opened
     assert opened == closed
+
+
+def test_the_backbone_travels_with_the_model(tmp_path):
+    X, y = [[0.0, 1.0], [1.0, 0.0], [5.0, 5.0], [6.0, 5.0]], ["a", "a", "b", "b"]
+    clf = XLDA().fit(X, y)
+    assert clf.backbone_ is None
+    clf.backbone_ = {"name": "tiny", "size": 8}
+    clf.save(tmp_path / "m.xlda")
+    loaded = xlda.load(tmp_path / "m.xlda")
+    assert loaded.backbone_ == {"name": "tiny", "size": 8}
+    assert loaded.partial_fit([[9.0, 9.0]], ["c"]).backbone_ == {"name": "tiny", "size": 8}
+    other = XLDA().fit(X, y)
+    assert other.merge(loaded).backbone_ == {"name": "tiny", "size": 8}
+    other.backbone_ = {"name": "huge"}
+    with pytest.raises(ValueError, match="over the backbone"):
+        other.merge(loaded)
+    assert XLDA().merge(loaded).backbone_ == loaded.backbone_
+    assert loaded.fit(X, y).backbone_ is None

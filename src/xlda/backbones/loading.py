@@ -56,7 +56,7 @@ def load(
     path = _existing(source)
     session = _session(path, cut_head, threads)
     preprocessing = _preprocessing(session, path, changes).changed(**changes)
-    return Backbone(session, path.stem, preprocessing, f"{_sha256(path)} {cut_head}")
+    return Backbone(session, path.stem, preprocessing, f"{_sha256(path)} {cut_head}", cut_head)
 
 
 def describe(

@@ -25,8 +25,11 @@ class Backbone:
     of equal identity can be compared, others cannot. A backbone can be shared by threads.
     """
 
-    def __init__(self, session: Any, name: str, preprocessing: Preprocessing, content: str) -> None:
+    def __init__(
+        self, session: Any, name: str, preprocessing: Preprocessing, content: str, cut_head: bool = False
+    ) -> None:
         self.name = name
+        self.cut_head = cut_head
         self.preprocessing = preprocessing
         described = json.dumps([content, preprocessing.to_json()], sort_keys=True)
         self.identity = hashlib.sha256(described.encode()).hexdigest()
@@ -40,6 +43,16 @@ class Backbone:
 
     def __repr__(self) -> str:
         return f"Backbone({self.name!r}, n_features={self.n_features}, size={self.preprocessing.size})"
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What a model or a file of embeddings keeps of its backbone, as JSON can hold it."""
+        return {
+            "name": self.name,
+            "identity": self.identity,
+            "preprocessing": self.preprocessing.to_json(),
+            "cut_head": self.cut_head,
+        }
 
     def prepare(self, image: Image.Image) -> Array:
         """A photo as one row of the batch that `embed` takes: (size, size, 3), uint8."""

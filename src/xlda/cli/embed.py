@@ -1,0 +1,98 @@
+"""`xlda embed`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xlda.cli import options
+from xlda.cli.console import note, progress_bar, say, say_json
+from xlda.cli.models import named_backbone
+from xlda.cli.samples import found_photos
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xlda.images import Photo
+
+
+class Split(StrEnum):
+    """Parts of a data set."""
+
+    train = "train"
+    test = "test"
+
+
+def embed(
+    where: Annotated[
+        list[str],
+        typer.Argument(
+            help="Photos: a folder with a folder for each class, a list of `path, label` lines, a pattern or "
+            "single files.",
+            show_default=False,
+        ),
+    ],
+    out: options.Out,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            help="The folder is that of a known data set: aliproducts, birds, grocery, grocery-val, "
+            "imagenet, inaturalist, inaturalist-mini or landmarks.",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[Split, typer.Option("--split", help="Which photos of the data set.")] = Split.train,
+    backbone: options.BackboneName = None,
+    size: options.Size = None,
+    cut_head: options.CutHead = False,
+    on_error: options.Skip = options.OnError.stop,
+    half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, three digits.")] = False,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Photos at a time.")] = 32,
+    overwrite: options.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Embed photos once, into a Parquet file with their labels and paths.
+
+    What was interrupted goes on where it stopped when the same command is given again.
+
+    $ xlda embed photos/ --out photos.parquet
+    $ xlda embed CUB_200_2011 --dataset birds --split test --out test.parquet
+    """
+    from xlda.embedding_files import embed_to_parquet
+
+    photos = found_photos(where) if dataset is None else _known(dataset, where, split)
+    network = named_backbone(backbone, size, cut_head)
+    with progress_bar("embedding", len(photos)) as advance:
+        summary = embed_to_parquet(
+            photos,
+            network,
+            out,
+            backbone_info=network.info,
+            on_error=on_error.value,
+            batch_size=batch_size,
+            dtype="float16" if half else "float32",
+            overwrite=overwrite,
+            progress=advance,
+        )
+    for _, reason in summary.skipped:
+        note(f"skipped: {reason}")
+    n = summary.n_embedded + summary.n_resumed
+    if json:
+        skipped = [{"path": str(photo.path), "reason": reason} for photo, reason in summary.skipped]
+        say_json({"out": str(out), "embedded": n, "resumed": summary.n_resumed, "skipped": skipped})
+    else:
+        resumed = f", {summary.n_resumed:,} of them before" if summary.n_resumed else ""
+        skipped_too = f"; {len(summary.skipped):,} skipped" if summary.skipped else ""
+        say(f"{out}: {n:,} photos embedded by {network.name}{resumed}{skipped_too}")
+
+
+def _known(dataset: str, where: list[str], split: Split) -> Sequence[Photo]:
+    from xlda import datasets
+
+    if len(where) != 1:
+        raise typer.BadParameter("--dataset goes with one folder.")
+    photos: Sequence[Photo] = getattr(datasets.load(dataset, where[0]), split.value)
+    return photos

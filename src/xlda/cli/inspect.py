@@ -1,0 +1,104 @@
+"""`xlda inspect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import xlda
+from xlda.cli import options
+from xlda.cli.console import say_json, say_table
+
+if TYPE_CHECKING:
+    from xlda.classifier import XLDA
+
+FEW = 5  # samples
+
+
+def inspect(
+    model: options.Model,
+    pairs: Annotated[int, typer.Option("--pairs", min=0, help="Confusable pairs to list.")] = 5,
+    few: Annotated[int, typer.Option("--few", min=1, help="A class with fewer samples is listed.")] = FEW,
+    json: options.Json = False,
+) -> None:
+    """Show what is in a model: classes, samples, memory, confusable pairs, classes with few samples.
+
+    Pairs are listed with their distance in standard deviations within classes.
+
+    $ xlda inspect shop.xlda
+    """
+    clf = xlda.load(model)
+    counts = clf.class_count_
+    names = clf.classes_.tolist()
+    scarce = sorted((i for i in range(len(names)) if counts[i] < few), key=lambda i: counts[i])
+    head = clf.snapshot().head
+    result: dict[str, Any] = {
+        "model": str(model),
+        "classes": len(names),
+        "samples": clf.n_samples_seen_,
+        "features": clf.n_features_in_,
+        "backbone": clf.backbone_,
+        "parameters": {name: str(value) for name, value in clf.get_params().items()},
+        "search": head.index.describe(),
+        "bytes": clf.memory(),
+        "file_bytes": model.stat().st_size,
+        "confusable": confusable(clf, pairs),
+        "few_samples": [{"label": names[i], "samples": float(counts[i])} for i in scarce],
+    }
+    if json:
+        say_json(result)
+        return
+    name = "not known" if clf.backbone_ is None else clf.backbone_["name"]
+    say_table(
+        ("", ""),
+        [
+            ("classes", f"{len(names):,}"),
+            ("samples", f"{clf.n_samples_seen_:,}"),
+            ("features", f"{clf.n_features_in_:,}, backbone {name}"),
+            ("search", result["search"]["search"]),
+            *((f"memory, {part}", _size(size)) for part, size in result["bytes"].items()),
+            ("file", _size(result["file_bytes"])),
+        ],
+    )
+    say_table(
+        ("apart", "confusable", "with"),
+        [(pair["distance"], *pair["labels"]) for pair in result["confusable"]],
+    )
+    say_table(
+        ("samples", f"{len(scarce):,} classes with fewer than {few}"),
+        [(f"{counts[i]:g}", names[i]) for i in scarce[:10]],
+    )
+
+
+def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
+    """The `n` pairs of classes that are closest, each class with the one whose mean is nearest to its own.
+
+    For the mean of a class, its own score is ahead of the next class's by half their squared distance, in
+    standard deviations within classes. Means of few samples are further apart than the classes are, by what
+    chance adds; that is taken off.
+    """
+    import numpy as np
+
+    head, counts = clf.snapshot().head, clf.class_count_
+    seen = np.flatnonzero(counts > 0)
+    if len(seen) < 2 or not n:
+        return []
+    rows, scores = head.top(clf.means_[seen].astype(head.weights.dtype), 2)
+    labels, own = head.labels(rows), clf.classes_[seen]
+    is_first = labels[:, 0] == own
+    other = np.where(is_first, labels[:, 1], labels[:, 0])
+    squared = 2 * np.where(is_first, scores[:, 0] - scores[:, 1], 0.0)
+    chance = float(np.sum(head.precision * clf.covariance_))
+    per_sample = dict(zip(own.tolist(), (1 / counts[seen]).tolist(), strict=True))
+    found: dict[frozenset[Any], float] = {}
+    for one, two, distance in zip(own.tolist(), other.tolist(), squared.tolist(), strict=True):
+        pair = frozenset((one, two))
+        real = max(distance - chance * (per_sample[one] + per_sample.get(two, 0.0)), 0.0)
+        found[pair] = min(real, found.get(pair, np.inf))
+    closest = sorted(found.items(), key=lambda item: (item[1], sorted(map(str, item[0]))))[:n]
+    return [{"labels": sorted(pair, key=str), "distance": real**0.5} for pair, real in closest]
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**20:,.1f} MiB"

@@ -1,0 +1,116 @@
+"""Model files, the backbone that each was made with, and changing one without losing anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xlda
+
+if TYPE_CHECKING:
+    from xlda.backbones import Backbone
+    from xlda.classifier import XLDA
+    from xlda.labels import Label
+
+DEFAULT = "efficientnet-lite0"
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Refuse to write where something is already, before any work is done."""
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} is there already. Choose another name, or give --overwrite.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
+
+
+@contextmanager
+def changed(path: Path) -> Iterator[XLDA]:
+    """The classifier in a file, to be changed in the block; saved at its end, unless that fails.
+
+    Another process that wants to change the same file waits.
+    """
+    while True:
+        with path.open("rb") as file:
+            _lock(file.fileno())
+            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                continue  # another one was quicker, and this file is no longer there
+            clf = xlda.load(path)
+            yield clf
+            clf.save(path)
+            return
+
+
+def _lock(descriptor: int) -> None:
+    with suppress(ImportError):  # Windows
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def named_backbone(name: str | None, size: int | None = None, cut_head: bool = False) -> Backbone:
+    """The backbone that was asked for."""
+    from xlda import backbones
+
+    return backbones.load(name or DEFAULT, size=size, cut_head=cut_head)
+
+
+def own_backbone(info: dict[str, Any] | None, model: Path, name: str | None) -> Backbone:
+    """The backbone that a model was made with; an error where that cannot be had.
+
+    An ONNX file is looked for beside the model and here, unless `name` says where it is.
+    """
+    from xlda import backbones
+
+    if info is None:
+        raise ValueError(
+            f"{model} does not say which backbone made its embeddings, so it cannot take photos. "
+            "Give it embeddings."
+        )
+    if name is None:
+        name = DEFAULT if info["name"] == DEFAULT else _found(info["name"], model)
+    settings = {**info["preprocessing"]}
+    backbone = backbones.load(name, cut_head=info["cut_head"] and name != DEFAULT, **settings)
+    check_same_backbone(backbone.info, info, str(model))
+    return backbone
+
+
+def check_same_backbone(found: dict[str, Any] | None, wanted: dict[str, Any] | None, model: str) -> None:
+    """Refuse embeddings of another backbone than the model's, where both are known."""
+    if found is None or wanted is None or found["identity"] == wanted["identity"]:
+        return
+    theirs, own = found["name"], wanted["name"]
+    if theirs == own and found["preprocessing"] != wanted["preprocessing"]:
+        theirs, own = _described(found, wanted), _described(wanted, found)
+    elif theirs == own:
+        theirs = f"another network of the name {theirs}"
+    raise ValueError(f"{model} was made with the backbone {own}; got embeddings of {theirs}.")
+
+
+def _described(info: dict[str, Any], other: dict[str, Any]) -> str:
+    """A backbone with what is different in its preprocessing."""
+    theirs = other["preprocessing"]
+    settings = [f"{key} {value}" for key, value in info["preprocessing"].items() if value != theirs.get(key)]
+    return f"{info['name']} ({', '.join(settings)})"
+
+
+def as_labels(clf: XLDA | None, texts: list[str]) -> list[Label]:
+    """Labels from a command line or a file, as numbers where those of the classifier are numbers."""
+    if clf is None or clf.classes_.dtype.kind not in "iu":
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError:
+        raise ValueError(f"The labels of this model are whole numbers; got {texts[0]!r}.") from None
+
+
+def _found(name: str, model: Path) -> str:
+    for folder in (model.parent, Path()):
+        if (path := folder / f"{name}.onnx").exists():
+            return str(path)
+    raise FileNotFoundError(
+        f"{model} was made with the backbone {name}, and there is no {name}.onnx beside it or here. "
+        "Say where it is with --backbone."
+    )

@@ -1,0 +1,57 @@
+"""Arguments and options that several commands have, each spelled once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class OnError(StrEnum):
+    """What to do about a photo that cannot be read."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+Model = Annotated[Path, typer.Argument(help="Model file.", show_default=False)]
+Where = Annotated[
+    list[str],
+    typer.Argument(
+        help="Photos: a folder with a folder for each class, a list of `path, label` lines (.txt, .csv, "
+        ".tsv), a pattern or single files. Or embeddings: .parquet, .npz or .safetensors files.",
+        show_default=False,
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)]
+Label = Annotated[
+    str | None, typer.Option("--label", "-l", help="What all of them show, whatever their folders say.")
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", help="Take this class alone; may be given again.", show_default=False),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", help="Leave this class out; may be given again.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Skip = Annotated[OnError, typer.Option("--on-error", help="What to do about a photo that cannot be read.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+BackboneName = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        "-b",
+        help="efficientnet-lite0, or an ONNX file. By default that of the model, else efficientnet-lite0.",
+        show_default=False,
+    ),
+]
+Size = Annotated[
+    int | None, typer.Option("--size", help="Pixels a side that the backbone sees.", show_default=False)
+]
+CutHead = Annotated[
+    bool, typer.Option("--cut-head", help="Leave out the linear layer that the ONNX file ends with.")
+]

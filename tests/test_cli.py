@@ -1,0 +1,380 @@
+"""The command, as a shell would call it, over a network so small that photos are coloured squares."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+Image = pytest.importorskip("PIL.Image")
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("pyarrow")
+
+import xlda  # noqa: E402
+from xlda.cli.app import COMMANDS, run  # noqa: E402
+from xlda.embedding_files import embedding_info  # noqa: E402
+
+COLOURS = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (50, 60, 200), "kiwi": (120, 140, 30)}
+OLD = ("red", "green", "blue")
+
+
+def write_network(path, seed, n_classes=None):
+    """8 x 8 photos -> a random projection of their mean colour and two squares of it, and perhaps a layer."""
+    rng = np.random.default_rng(seed)
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    tensors = {"W": rng.normal(size=(3, 6)), "bias": rng.normal(size=6)}
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["photo"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["colour"]),
+        helper.make_node("MatMul", ["colour", "W"], ["mixed"]),
+        helper.make_node("Add", ["mixed", "bias"], ["moved"]),
+        helper.make_node("Tanh", ["moved"], ["embedding"]),
+    ]
+    last, width = "embedding", 6
+    if n_classes:
+        tensors |= {"head": rng.normal(size=(6, n_classes)), "head_bias": rng.normal(size=n_classes)}
+        nodes.append(helper.make_node("Gemm", ["embedding", "head", "head_bias"], ["logits"]))
+        last, width = "logits", n_classes
+    photo = helper.make_tensor_value_info("photo", onnx.TensorProto.FLOAT, ["n", 3, 8, 8])
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [photo],
+        [helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, ["n", width])],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in tensors.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def paint(folder, names, n, seed):
+    rng = np.random.default_rng(seed)
+    for name in names:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(n):
+            pixels = np.array(COLOURS[name]) + rng.normal(0, 8) + rng.normal(0, 25, size=(12, 12, 3))
+            Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / name / f"{number}.png")
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A folder with photos to train and test on, and a backbone."""
+    monkeypatch.chdir(tmp_path)
+    paint(tmp_path / "train", OLD, 6, 1)
+    paint(tmp_path / "new", ["kiwi"], 6, 2)
+    paint(tmp_path / "test", COLOURS, 5, 3)
+    write_network(tmp_path / "tiny.onnx", 0)
+    return tmp_path
+
+
+@pytest.fixture
+def call(capsys):
+    """Run a command; gives what it printed, as JSON where that was asked for."""
+
+    def call(*arguments, expect=0):
+        code = run([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert code == expect, printed.err
+        call.err = printed.err
+        assert "Traceback" not in printed.err or "--debug" in arguments
+        if expect:
+            assert printed.out == ""
+            assert len(printed.err.splitlines()) == 1
+            return printed.err
+        return json.loads(printed.out) if "--json" in arguments else printed.out
+
+    return call
+
+
+@pytest.fixture
+def model(shop, call):
+    call("fit", "train", "-o", "shop.xlda", "--backbone", "tiny.onnx")
+    return shop / "shop.xlda"
+
+
+def embedded(call, where, name="some.parquet"):
+    """Embeddings and labels of photos, read with pyarrow alone."""
+    import pyarrow.parquet as pq
+
+    call("embed", where, "-o", name, "--backbone", "tiny.onnx")
+    table = pq.read_table(name)
+    return np.array(table["embedding"].to_pylist()), table["label"].to_pylist()
+
+
+def test_from_photos_to_predictions_and_back(shop, call):
+    made = call("embed", "train", "-o", "train.parquet", "-b", "tiny.onnx", "--json")
+    assert (made["embedded"], made["skipped"]) == (18, [])
+    assert embedding_info("train.parquet")["name"] == "tiny"
+    assert call("fit", "train.parquet", "-o", "shop.xlda", "--json")["classes"] == 3
+    before = call("evaluate", "shop.xlda", "test", "--json")
+    assert before["unknown_classes"] == ["kiwi"]
+    assert before["by_class"]["kiwi"] == 0.0
+    assert before["accuracy"] <= 0.75
+    learned = call("learn", "shop.xlda", "new", "--json")
+    assert (learned["learned"], learned["new_classes"], learned["classes"]) == (6, ["kiwi"], 4)
+    after = call("evaluate", "shop.xlda", "test", "--json")
+    assert after["accuracy"] > before["accuracy"]
+    assert after["by_class"]["kiwi"] >= 0.8
+    assert after["samples"] == 20
+    assert call("forget", "shop.xlda", "new", "--json")["forgotten"] == 6
+    assert call("evaluate", "shop.xlda", "test", "--json")["accuracy"] == before["accuracy"]
+
+
+def test_predictions_are_those_of_the_library(shop, model, call):
+    X, y = embedded(call, "train")
+    clf = xlda.XLDA().fit(X.astype(np.float32), y)
+    asked, _ = embedded(call, "test", "test.parquet")
+    labels, scores = clf.predict_topk(asked.astype(np.float32), 2)
+    found = call("predict", model, "test", "-k", 2, "--json")
+    assert [[best["label"] for best in one["best"]] for one in found] == labels.tolist()
+    np.testing.assert_allclose(
+        [[best["score"] for best in one["best"]] for one in found], scores, rtol=1e-3, atol=1e-3
+    )
+    assert found[0]["name"].endswith("0.png")
+    text = call("predict", model, "test/red/0.png")
+    assert text.splitlines()[0].strip() == "test/red/0.png"
+    assert "red" in text.splitlines()[2]
+
+
+def test_evaluate_counts_as_scikit_learn_does(shop, model, call):
+    from sklearn.metrics import accuracy_score, confusion_matrix, recall_score
+
+    call("learn", model, "new")
+    asked, truth = embedded(call, "test", "test.parquet")
+    predicted = xlda.load(model).predict(asked.astype(np.float32))
+    found = call("evaluate", model, "test.parquet", "--json")
+    assert found["accuracy"] == accuracy_score(truth, predicted)
+    names = sorted(COLOURS)
+    recalls = recall_score(truth, predicted, labels=names, average=None)
+    assert [found["by_class"][name] for name in names] == pytest.approx(recalls.tolist())
+    table = confusion_matrix(truth, predicted, labels=names)
+    wrong = table.sum() - np.trace(table)
+    assert sum(mistake["times"] for mistake in found["mistakes"]) == wrong
+    for mistake in found["mistakes"]:
+        row, column = names.index(mistake["label"]), names.index(mistake["predicted"])
+        assert table[row, column] == mistake["times"]
+    assert f"{found['accuracy']:.1%}" in call("evaluate", model, "test.parquet")
+
+
+def test_one_label_for_loose_photos(shop, model, call):
+    assert "has no label" in call("learn", model, "new/kiwi/0.png", expect=1)
+    assert call("learn", model, "new/kiwi/0.png", "--label", "kiwi", "--json")["new_classes"] == ["kiwi"]
+    assert call("forget", model, "new/kiwi/0.png", "-l", "kiwi", "--json")["forgotten"] == 1
+
+
+@pytest.mark.parametrize("where", ["train", "train.parquet"])
+def test_some_classes_alone(shop, call, where):
+    call("embed", "train", "-o", "train.parquet", "-b", "tiny.onnx")
+    options = ("-b", "tiny.onnx") if where == "train" else ()
+    assert call("fit", where, "-o", "some.xlda", "--without", "red", *options, "--json")["samples"] == 12
+    learned = call("learn", "some.xlda", where, "--only", "red", "--json")
+    assert (learned["learned"], learned["new_classes"]) == (6, ["red"])
+    assert call("evaluate", "some.xlda", where, "--only", "red", "--only", "blue", "--json")["samples"] == 12
+    assert call("forget", "some.xlda", where, "--without", "red", "--json")["forgotten"] == 12
+    assert "no sample to take" in call("learn", "some.xlda", where, "--only", "puce", expect=1)
+
+
+def test_a_class_can_go_as_a_whole(model, call):
+    assert call("forget", model, "--class", "red", "--json") == {
+        "model": str(model),
+        "forgotten": 6,
+        "classes": 2,
+    }
+    assert "red" not in xlda.load(model).classes_
+    assert "'red'" in call("forget", model, "--class", "red", expect=1)
+
+
+def test_what_fails_changes_nothing(shop, model, call):
+    before = model.read_bytes()
+    (shop / "new" / "kiwi" / "9.png").write_bytes(b"no picture")
+    assert "9.png" in call("learn", model, "new", expect=1)
+    assert model.read_bytes() == before
+    assert "Cannot forget" in call("forget", model, "train", "test/red/0.png", "--label", "blue", expect=1)
+    assert model.read_bytes() == before
+    assert call("learn", model, "new", "--on-error", "skip", "--json")["learned"] == 6
+    assert "9.png" in call.err
+
+
+def test_a_model_refuses_photos_through_another_backbone(shop, model, call):
+    write_network(shop / "other.onnx", 1)
+    error = call("predict", model, "test", "--backbone", "other.onnx", expect=1)
+    assert "backbone tiny" in error
+    assert "other" in error
+    call("embed", "test", "-o", "other.parquet", "--backbone", "other.onnx")
+    for command in ("predict", "evaluate", "learn", "forget"):
+        assert "embeddings of other" in call(command, model, "other.parquet", expect=1)
+    write_network(shop / "tiny.onnx", 2)  # the file that is found under the name is not the one
+    assert "another network of the name tiny" in call("predict", model, "test", expect=1)
+    (shop / "tiny.onnx").unlink()
+    assert "--backbone" in call("predict", model, "test", expect=1)
+
+
+def test_a_model_of_bare_embeddings_takes_no_photos(shop, call, rng):
+    np.savez("bare.npz", embedding=rng.normal(size=(20, 6)), label=np.repeat([3, 7], 10))
+    call("fit", "bare.npz", "-o", "bare.xlda")
+    assert "does not say which backbone" in call("predict", "bare.xlda", "test", expect=1)
+    assert call("evaluate", "bare.xlda", "bare.npz", "--json")["samples"] == 20
+    assert call("forget", "bare.xlda", "--class", "7", "--json")["classes"] == 1  # labels are numbers here
+    assert "whole numbers" in call("forget", "bare.xlda", "--class", "seven", expect=1)
+
+
+def test_nothing_is_overwritten_unasked(shop, model, call):
+    before = model.read_bytes()
+    for command in (
+        ("fit", "train", "-o", model),
+        ("merge", model, model, "-o", model),
+        ("export", model, model),
+        ("convert", "head.npz", "-o", model),
+    ):
+        assert "there already" in call(*command, expect=1)
+    assert model.read_bytes() == before
+    call("fit", "test", "-o", model, "--overwrite", "--backbone", "tiny.onnx")
+    assert len(xlda.load(model).classes_) == 4
+
+
+def test_embed_resumes_and_skips(shop, call):
+    (shop / "train" / "red" / "bad.jpg").write_bytes(b"\xff\xd8no")
+    assert "bad.jpg" in call("embed", "train", "-o", "a.parquet", "-b", "tiny.onnx", expect=1)
+    made = call("embed", "train", "-o", "a.parquet", "-b", "tiny.onnx", "--on-error", "skip", "--json")
+    assert made["embedded"] == 18
+    assert made["skipped"][0]["path"].endswith("bad.jpg")
+    again = call("embed", "train", "-o", "a.parquet", "-b", "tiny.onnx", "--on-error", "skip", "--json")
+    assert again["resumed"] == 18
+
+
+def test_merge_is_as_if_one_had_learned_all(shop, model, call):
+    call("fit", "new", "-o", "new.xlda", "-b", "tiny.onnx")
+    call("merge", model, "new.xlda", "-o", "both.xlda")
+    call("learn", model, "new")
+    both, one = xlda.load("both.xlda"), xlda.load(model)
+    np.testing.assert_allclose(both.covariance_, one.covariance_, rtol=1e-5, atol=1e-9)
+    assert both.classes_.tolist() == one.classes_.tolist()
+    assert both.backbone_ == one.backbone_
+    write_network(shop / "other.onnx", 1)
+    call("fit", "new", "-o", "other.xlda", "-b", "other.onnx")
+    assert "other.xlda cannot be merged" in call("merge", model, "other.xlda", "-o", "c.xlda", expect=1)
+
+
+def test_export_runs_in_onnxruntime(shop, model, call):
+    call("export", model, "shop.onnx", "--top-k", 2)
+    call("export", model, "shop.npz")
+    asked, _ = embedded(call, "test", "test.parquet")
+    session = onnxruntime.InferenceSession("shop.onnx", providers=["CPUExecutionProvider"])
+    scores, indices = session.run(["scores", "indices"], {"embedding": asked.astype(np.float32)})
+    clf = xlda.load(model)
+    labels, want = clf.predict_topk(asked.astype(np.float32), 2)
+    assert clf.classes_[indices].tolist() == labels.tolist()
+    np.testing.assert_allclose(scores, want, rtol=1e-3, atol=1e-3)
+    assert np.load("shop.npz")["weight"].shape == (3, 6)
+    assert "for .onnx" in call("export", model, "b.npz", "--top-k", 2, expect=2)
+
+
+def test_convert_takes_over_from_a_network(shop, call):
+    write_network(shop / "whole.onnx", 5, n_classes=3)
+    (shop / "names.txt").write_text("a\nb\nc\n")
+    options = ("--labels", "names.txt", "--backbone", "whole.onnx", "--cut-head")
+    assert call("convert", "whole.onnx", "-o", "c.xlda", *options, "--json")["classes"] == 3
+    assert "without embeddings" in call.err
+    found = call("predict", "c.xlda", "test", "-k", 1, "--json")
+    session = onnxruntime.InferenceSession("whole.onnx", providers=["CPUExecutionProvider"])
+    mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    for one in found:
+        photo = Image.open(one["name"]).resize((9, 9), Image.BILINEAR)
+        pixels = (np.asarray(photo)[:8, :8] / 255 - mean) / std
+        logits = session.run(None, {"photo": pixels.transpose(2, 0, 1)[None].astype(np.float32)})[0]
+        margin = np.sort(logits[0])[-1] - np.sort(logits[0])[-2]
+        assert one["best"][0]["label"] == "abc"[logits.argmax()] or margin < 0.1
+    call("convert", "whole.onnx", "-o", "d.xlda", *options, "--samples", "train")
+    assert xlda.load("d.xlda").n_samples_seen_ == 18
+    assert "does not end with a linear layer" in call("convert", "tiny.onnx", "-o", "e.xlda", expect=1)
+
+
+def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
+    centres = np.concatenate([10 * np.eye(5), 10 * np.eye(5)[:1] + 0.5])  # the last is almost the first
+    labels = np.repeat(["a", "b", "c", "d", "e", "twin"], 40)
+    X = np.repeat(centres, 40, axis=0) + rng.normal(size=(240, 5))
+    np.savez("x.npz", embedding=X, label=labels)
+    np.savez("one.npz", embedding=[[50.0, 0, 0, 0, 0]], label=["rare"])
+    call("fit", "x.npz", "-o", "m.xlda", "--shrinkage", "0")
+    call("learn", "m.xlda", "one.npz")
+    found = call("inspect", "m.xlda", "--json", "--pairs", 3)
+    assert found["confusable"][0]["labels"] == ["a", "twin"]
+    distance = np.linalg.norm(np.full(5, 0.5))  # the covariance is the identity
+    assert found["confusable"][0]["distance"] == pytest.approx(distance, abs=0.3)
+    assert found["confusable"][1]["distance"] == pytest.approx(10 * 2**0.5, rel=0.15)
+    assert found["few_samples"] == [{"label": "rare", "samples": 1.0}]
+    assert (found["classes"], found["samples"]) == (7, 241)
+    assert found["bytes"]["class means"] > 0
+    text = call("inspect", "m.xlda")
+    assert "twin" in text
+    assert "rare" in text
+
+
+def test_glyphs_draws_folders(shop, call):
+    made = call("glyphs", "chars", "--classes", 3, "--train", 2, "--test", 1, "--json")
+    assert (made["train"], made["test"]) == (6, 3)
+    assert len(list((shop / "chars" / "train").glob("U+*/*.png"))) == 6
+    assert sorted(p.name for p in (shop / "chars" / "test").iterdir()) == sorted(
+        p.name for p in (shop / "chars" / "train").iterdir()
+    )
+    assert "there already" in call("glyphs", "chars", "--classes", 3, expect=1)
+
+
+def test_usage_is_told_from_failure(shop, call):
+    assert "No such command" in call("train", expect=2)
+    assert "Missing" in call("fit", "train", expect=2)
+    assert "--on-error" in call("fit", "train", "-o", "x", "--on-error", "pray", expect=2)
+    assert "No such file" in call("predict", "none.xlda", "test", expect=1)
+    (shop / "broken.xlda").write_bytes(b"junk")
+    assert "broken.xlda" in call("predict", "broken.xlda", "test", expect=1)
+    assert run(["predict", "none.xlda", "test", "--debug"]) == 1
+
+
+def test_ctrl_c_is_a_failure_without_a_traceback(shop, call, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("xlda.embedding_files.embed_to_parquet", interrupted)
+    assert "interrupted" in call("embed", "train", "-o", "a.parquet", "-b", "tiny.onnx", expect=1)
+
+
+def test_debug_shows_where_an_error_comes_from(shop, capsys):
+    assert run(["predict", "none.xlda", "test", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_every_command_has_an_example_in_its_help(capsys):
+    for command in COMMANDS:
+        assert run([command.__name__, "--help"]) == 0
+        assert f"xlda {command.__name__}" in capsys.readouterr().out
+
+
+def test_as_a_process(shop, model):
+    """Piped: no bar on standard error, JSON on standard output."""
+    program = [sys.executable, "-c", "from xlda.cli import main; main()"]
+    done = subprocess.run(
+        [*program, "predict", str(model), "test", "--json"], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert len(json.loads(done.stdout)) == 20
+    failed = subprocess.run(
+        [*program, "predict", "none", "test"], capture_output=True, text=True, check=False
+    )
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == "xlda: none: No such file or directory.\n"
+
+
+def test_two_that_learn_at_once_lose_nothing(shop, model):
+    program = [sys.executable, "-c", "from xlda.cli import main; main()", "learn", str(model)]
+    running = [
+        subprocess.Popen(
+            [*program, f"test/{name}/0.png", "--label", f"new {name}"], stdout=subprocess.DEVNULL
+        )
+        for name in COLOURS
+    ]
+    assert [process.wait() for process in running] == [0] * 4
+    assert len(xlda.load(model).classes_) == 7
