@@ -34,7 +34,7 @@ from xlda.covariance import Shrinkage, Target, check_shrinkage
 from xlda.drawing import drawn_queries
 from xlda.handfuls import Handfuls
 from xlda.head import Head, Priors, new_head
-from xlda.imported import ENOUGH, ImportedRows
+from xlda.imported import ImportedRows
 from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
 from xlda.interrupts import interrupt_afterwards
 from xlda.labels import Label, Labels, label_list
@@ -53,6 +53,7 @@ _LEARNED = (
     "n_features_in_",
     "feature_names_in_",
     "source_position_",
+    "backbone_",
     "_lock",
     "_labels",
     "_absorbed",
@@ -121,6 +122,9 @@ class XLDA(Predicting):
         Width of the embeddings; samples learned less those forgotten.
     source_position_
         After `fit_source`: the file and row up to which it has learned.
+    backbone_
+        What made the embeddings, as a dict that JSON can hold, or None: to be set by whoever knows. It is
+        saved, and `merge` refuses a classifier with another one.
 
     Examples
     --------
@@ -129,6 +133,7 @@ class XLDA(Predicting):
     array(['kiwi', 'apple'], dtype='<U5')
     """
 
+    backbone_: dict[str, Any] | None
     _absorbed: Moments
     _imported: ImportedRows | None
     _served: _Served | None
@@ -284,6 +289,7 @@ class XLDA(Predicting):
             rows[theirs] = self._labels.add(labels)
             self._moments.grow(self._labels.n_rows)
             self._moments.merge(other._moments, rows)
+            self.backbone_ = self.backbone_ or other.backbone_
             return self._changed(rows[theirs], other._moments.weight_learned)
 
     # -- from a layer and back
@@ -304,7 +310,7 @@ class XLDA(Predicting):
         """A classifier that takes over from a fully connected layer and goes on learning.
 
         The rows of the layer are kept beside what is learned from samples, on a scale fitted to it, and count
-        as `strength` samples each: as real ones of a class come, its row fades.
+        as up to `strength` samples each: as real ones of a class come, its row fades.
 
         Give it embeddings if there are any: a few of each class, without labels, of what the layer is used
         on. It learns them with the labels that the layer gives them. Without embeddings it predicts exactly
@@ -329,7 +335,8 @@ class XLDA(Predicting):
         embedding_labels
             (n_samples,), where they are known after all.
         strength
-            How many samples a row of the layer is worth beside real ones of its class.
+            How many samples a row of the layer is worth beside real ones of its class, at most: it is no more
+            than its odds of being right about them.
         params
             Of the classifier, but `covariance`. With `power`, which the layer's rows are not made for, it
             only labels the embeddings.
@@ -373,8 +380,8 @@ class XLDA(Predicting):
         taught = copy.deepcopy(self._absorbed)
         for raw, rows in labelled_by_layer(layer, self, embeddings, known):
             taught.update(self._samples(raw, rows, None)[0], rows)
-        if self.power is None and taught.n_samples < ENOUGH * len(layer.labels):
-            warnings.warn(TOO_FEW.format(ENOUGH), stacklevel=3)
+        if known is None and self._imported and not self._imported.covered_by(taught.counts):
+            warnings.warn(TOO_FEW, stacklevel=3)
             return
         self._absorbed = taught
         n_without = len(layer.labels) - self._absorbed.n_seen
@@ -421,10 +428,14 @@ class XLDA(Predicting):
                 moments = self._moments
                 queries, _ = drawn_queries(moments, head.centre, n, np.random.default_rng(0))
                 embeddings = queries + head.centre
-        nbytes = {**self._absorbed.nbytes, **head.nbytes}
+        return audited(head, embeddings, X is None, self.memory())
+
+    def memory(self) -> dict[str, int]:
+        """Bytes that each part takes."""
+        nbytes = {**self._absorbed.nbytes, **self._current_head().nbytes}
         if self._imported is not None:
             nbytes["imported layer"] = self._imported.nbytes
-        return audited(head, embeddings, X is None, nbytes)
+        return nbytes
 
     # -- what was learned
 
@@ -482,6 +493,7 @@ class XLDA(Predicting):
                 "labels": self._labels.names.tolist(),
                 "numbers": numbers,
                 "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
+                "backbone": self.backbone_,
             }
             storage.write(
                 path, tensors, info, version=1 if self._imported is None else 2
@@ -558,6 +570,10 @@ class XLDA(Predicting):
                 f"merge got a classifier of {other.n_features_in_} features; this one has "
                 f"{self.n_features_in_}. Only classifiers over the same backbone can be merged."
             )
+        if self.backbone_ and other.backbone_ and self.backbone_ != other.backbone_:
+            raise ValueError(
+                f"merge got a classifier over the backbone {other.backbone_}; this one's is {self.backbone_}."
+            )
         names, their_names = (getattr(clf, "feature_names_in_", None) for clf in (self, other))
         if names is not None and their_names is not None and names.tolist() != their_names.tolist():
             raise ValueError("merge got a classifier whose features have other names or another order.")
@@ -578,6 +594,7 @@ class XLDA(Predicting):
     def _start(self) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
         self._absorbed = kind(self.n_features_in_, half=self.precision == "half")
+        self.backbone_ = None
         self._imported = None  # rows of a layer that nobody has samples of
         self._handfuls = Handfuls()  # learned, but not absorbed yet: `_moments` does that first
         self._labels = Labels()
@@ -779,6 +796,7 @@ class XLDA(Predicting):
         clf._labels = Labels(info["labels"])
         clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
         clf._imported = ImportedRows.from_arrays(tensors)
+        clf.backbone_ = info.get("backbone")
         if info["feature_names"]:
             clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
         return clf

@@ -21,8 +21,8 @@ from xlda.sources import open_source
 STRENGTH = 10.0  # samples that a row of the layer is worth
 BATCH = 4096  # embeddings labelled at once
 TOO_FEW = (
-    "Embeddings fewer than {} for each of the layer's classes do more harm than good: they are left out, and "
-    "the layer is converted without any."
+    "Embeddings of too few of the layer's classes do more harm than good, with two of most classes needed: "
+    "they are left out, and the layer is converted without any."
 )
 WITH_POWER = (
     "With power, the layer only labels the embeddings, and {} of its classes have none: they never win."

@@ -8,21 +8,25 @@ every logit of the layer is one of a wrong class. `docs/math.md` says more.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from xlda.arrays import Array, Rows
-from xlda.drawing import MOST_MEANS, drawn_queries
+from xlda.drawing import MOST_MEANS, Drawing
 from xlda.moments import Moments
 
-N_QUERIES = 512  # drawn from the classes that are not the layer's
-SPREAD = 0.7  # of the layer's logits, as a share of that of the others,
-ALONE = 1.5  # and where there are no others
-LOST = 0.1  # share of the queries that the layer may win
-ENOUGH = 2  # samples of each of the layer's classes, on average, for these to say where they are
+N_QUERIES = 512  # drawn from some classes, to fit the layer to
+ENOUGH = 1.25  # samples of each of the layer's classes, on average, to say where they are,
+AT_MOST = 2  # with no more of one class counted
+EVEN = 0.7  # of the way to where neither the layer's classes nor the others win more from each other
+ALONE = 2.0  # times the scale, where there are no others
+LEAST_CORRELATION = 0.01  # of the layer's logits with LDA's: with less, its scale would be nothing
+SPREAD = 0.7  # without such samples, of the layer's logits, as a share of that of the others,
+LOST = 0.1  # and share of the queries that the layer may win
 FARTHEST = 4.0  # squared: times the spread of samples, that zero may be away
-SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
+ROWS_AT_ONCE = 4096  # classes that are scored at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,11 @@ class ImportedRows:
         others[: len(self.worth)] &= self.worth == 0
         return int(np.count_nonzero(others))
 
+    def covered_by(self, counts: Array) -> bool:
+        """Whether so many samples of the model's rows say where these are; those of a few classes do not."""
+        counted = np.minimum(counts[: len(self.worth)], AT_MOST)[self.worth > 0]
+        return bool(counted.sum() >= ENOUGH * len(self))
+
     def to_arrays(self) -> dict[str, Array]:
         """As named tensors."""
         return {f"layer_{name}": getattr(self, name) for name in ("weights", "bias", "worth")}
@@ -78,7 +87,9 @@ class ImportedRows:
     def as_they_are(self) -> FittedRows:
         """The layer itself: where nothing was learned beside it, nothing is to be fitted."""
         nothing = np.zeros_like(self.weights[0])
-        return FittedRows(self, 1.0, 0.0, nothing, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype))
+        return FittedRows(
+            self, 1.0, 0.0, np.inf, nothing, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype)
+        )
 
     def fitted(
         self, moments: Moments, centre: Array, precision: Array, weights: Array, bias: Array
@@ -90,29 +101,21 @@ class ImportedRows:
         """
         kept, learned = np.flatnonzero(self.worth), np.flatnonzero(np.isfinite(bias))
         others, covered = np.setdiff1d(learned, kept), np.intersect1d(learned, kept)
-        fitted = FittedRows(
+        rows = FittedRows(
             imported=self,
             scale=1.0,
             offset=0.0,
+            odds=np.inf,
             common_weight=self.weights[kept].mean(axis=0, dtype=np.float64).astype(self.weights.dtype),
             common_bias=float(self.bias[kept].mean()),
-            reference_weight=np.zeros(len(centre), moments.dtype),
+            added_weight=np.zeros(len(centre), moments.dtype),
             covariance=np.linalg.inv(precision).astype(moments.dtype),
         )
-        known = moments.counts_of(kept).sum() >= ENOUGH * len(kept)
-        if not known:  # nothing says where the layer's classes are, but that it is not here
-            reference = precision @ _away(moments, centre) / (len(learned) + 1)
-            fitted = replace(fitted, reference_weight=reference.astype(moments.dtype))
-        logits = _Logits(fitted, moments, centre, weights, bias)
-        guessed = len(others) > 0 and not known
-        for_offset = logits.of(others if guessed else covered)
-        for_scale = logits.of(others) if not guessed and len(others) > 1 else for_offset
-        scale = (SPREAD if len(others) else ALONE) * for_scale.spread_against_layer()
-        if guessed:
-            offset = np.quantile(for_offset.right - scale * for_offset.best_of_layer, LOST)
-        else:
-            offset = np.median(for_offset.right - scale * for_offset.own)
-        return replace(fitted, scale=scale, offset=float(offset))
+        if len(others) and not self.covered_by(moments.counts):
+            away = precision @ _away(moments, centre) / (len(learned) + 1)
+            rows = replace(rows, added_weight=-away.astype(moments.dtype))
+            return _guessed(rows, others, moments, centre, weights, bias)
+        return _beside_samples(rows, covered, others, moments, centre, weights, bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,16 +125,17 @@ class FittedRows:
     imported: ImportedRows
     scale: float
     offset: float
-    common_weight: Array  # (d,): what all rows have in common is taken off
+    odds: float  # that the layer is right, against wrong: more samples than that it is not worth
+    common_weight: Array  # (d,): what all rows have in common is taken off,
     common_bias: float
-    reference_weight: Array  # (d,): LDA's logits are too large by this, where the layer is compared with them
+    added_weight: Array  # (d,): and this put in its place
     covariance: Array  # (d, d): as LDA uses it, shrunk
 
     def of(self, rows: Rows, centre: Array) -> tuple[Array, Array]:
         """Weights and bias of these rows, with queries relative to `centre`."""
         weights = self.imported.weights[rows] - self.common_weight
         bias = self.imported.bias[rows] - self.common_bias + weights @ centre.astype(weights.dtype)
-        return self.scale * weights - self.reference_weight, self.scale * bias + self.offset
+        return self.scale * weights + self.added_weight, self.scale * bias + self.offset
 
     def mixed(
         self, rows: Rows, counts: Array, centre: Array, weights: Array, bias: Array
@@ -142,7 +146,7 @@ class FittedRows:
         """
         places = np.flatnonzero(rows < len(self.imported.worth))
         places = places[self.imported.worth[rows[places]] > 0]
-        worth = self.imported.worth[rows[places]]
+        worth = np.minimum(self.imported.worth[rows[places]], self.odds)
         share = (worth / (worth + counts[places]))[:, None].astype(self.imported.weights.dtype)
         layer_weights, layer_bias = self.of(rows[places], centre)
         seen_bias = np.where(np.isfinite(bias[places]), bias[places], 0.0)
@@ -153,54 +157,123 @@ class FittedRows:
         )
 
 
-class _Logits:
-    """Logits of LDA and of a layer for queries drawn from what was learned."""
+def _guessed(
+    rows: FittedRows, others: Rows, moments: Moments, centre: Array, weights: Array, bias: Array
+) -> FittedRows:
+    """Fitted where nothing says where the layer's classes are, but that it is not among the `others`.
 
-    def __init__(
-        self, rows: FittedRows, moments: Moments, centre: Array, weights: Array, bias: Array
-    ) -> None:
-        self._moments, self._centre, self._weights, self._bias = moments, centre, weights, bias
-        self._kept = np.flatnonzero(rows.imported.worth)
-        plain = replace(rows, reference_weight=np.zeros_like(rows.reference_weight))
-        self._layer_weights, self._layer_bias = plain.of(self._kept, centre)
-        self._reference_weight = rows.reference_weight
-
-    def of(self, classes: Rows) -> _Queries:
-        """Logits for queries of these classes."""
-        queries, own = drawn_queries(
-            self._moments, self._centre, N_QUERIES, np.random.default_rng(0), classes
-        )
-        weights = self._weights[classes].astype(queries.dtype) + self._reference_weight
-        found = _Queries(len(queries))
-        step = max(1, SCORES_AT_ONCE // (len(self._kept) + len(classes)))
-        for start in range(0, len(queries), step):
-            block = slice(start, start + step)
-            scores = queries[block] @ weights.T + self._bias[classes]
-            is_own = own[block, None] == classes
-            found.right[block] = scores[is_own]
-            found.wrong.add(scores, is_own)
-            scores = queries[block] @ self._layer_weights.T + self._layer_bias
-            is_own = own[block, None] == self._kept
-            found.own[block] = np.where(is_own, scores, 0.0).sum(axis=1)
-            found.wrong_of_layer.add(scores, is_own)
-            scores[is_own] = -np.inf
-            found.best_of_layer[block] = scores.max(axis=1)
-        return found
+    For queries of these, the layer's logits are given the spread of LDA's wrong ones, and win now and then.
+    """
+    kept = np.flatnonzero(rows.imported.worth)
+    plain = replace(rows, added_weight=np.zeros_like(rows.added_weight))
+    rng = np.random.default_rng(0)
+    queries, own = Drawing(moments, centre, rng).queries(N_QUERIES, rng, others)
+    right, best = np.empty(N_QUERIES), np.full(N_QUERIES, -np.inf)
+    wrong, wrong_of_layer = _Spread(), _Spread()
+    for block in _blocks(others):
+        scores = queries @ (weights[block] - rows.added_weight).T + bias[block]
+        is_own = own[:, None] == block
+        right[is_own.any(axis=1)] = scores[is_own]
+        wrong.add(scores, is_own)
+    for block in _blocks(kept):
+        layer_weights, layer_bias = plain.of(block, centre)
+        scores = queries @ layer_weights.T + layer_bias
+        best = np.maximum(best, scores.max(axis=1))
+        wrong_of_layer.add(scores, np.zeros(scores.shape, bool))
+    spread, of_layer = wrong.value or float(right.std()), wrong_of_layer.value
+    scale = SPREAD * (spread / of_layer if spread and of_layer else 1.0)
+    return replace(rows, scale=scale, offset=float(np.quantile(right - scale * best, LOST)))
 
 
-class _Queries:
-    """What was found for queries of some classes."""
+def _beside_samples(
+    rows: FittedRows,
+    covered: Rows,
+    others: Rows,
+    moments: Moments,
+    centre: Array,
+    weights: Array,
+    bias: Array,
+) -> FittedRows:
+    """Fitted to samples of the layer's own classes, `covered`.
 
-    def __init__(self, n: int) -> None:
-        self.right = np.empty(n)  # LDA's logit of their own class
-        self.own = np.empty(n)  # the layer's, where it has that class
-        self.best_of_layer = np.empty(n)  # the layer's largest for another class
-        self.wrong, self.wrong_of_layer = _Spread(), _Spread()  # of the logits of other classes
+    What their LDA rows have in common takes the place of what the layer's have. The scale is that of least
+    squares, from the layer's logits to LDA's; the offset puts the one of the own class where LDA has it.
+    """
+    kept, counts = np.flatnonzero(rows.imported.worth), moments.counts_of(covered)
+    rng = np.random.default_rng(0)
+    drawing = Drawing(moments, centre, rng)
+    queries, own = drawing.queries(N_QUERIES, rng, covered)
+    added = np.average(weights[covered], axis=0, weights=counts).astype(moments.dtype)
+    scale = _slope(queries, rows.imported.weights, weights, covered) * (1.0 if len(others) else ALONE)
+    rows = replace(rows, scale=scale, added_weight=added)
+    layer_own, best = np.empty(N_QUERIES), np.full(N_QUERIES, -np.inf)
+    for block in _blocks(kept):
+        layer_weights, layer_bias = rows.of(block, centre)
+        scores = queries @ layer_weights.T + layer_bias
+        best = np.maximum(best, scores.max(axis=1))
+        is_own = own[:, None] == block
+        layer_own[is_own.any(axis=1)] = scores[is_own]
+    n_right = np.count_nonzero(layer_own >= best)
+    right = np.einsum("ij,ij->i", queries, weights[own]) + bias[own]
+    rows = replace(
+        rows,
+        odds=(n_right + 0.5) / (N_QUERIES - n_right + 0.5),
+        offset=float(np.median(right - layer_own)),
+    )
+    if not len(others):
+        return rows
+    lead = _lead(rows, queries, kept, others, moments, centre, weights, bias)
+    elsewhere, _ = drawing.queries(N_QUERIES, rng, others)
+    behind = _lead(rows, elsewhere, kept, others, moments, centre, weights, bias)
+    # At this shift of all the layer's rows, as many of its queries are lost to the others as of theirs to it.
+    even = float(np.median(np.concatenate([-lead, -behind])))
+    return replace(rows, offset=rows.offset + EVEN * even)
 
-    def spread_against_layer(self) -> float:
-        """Spread of LDA's wrong logits, as a multiple of that of the layer's."""
-        spread, of_layer = self.wrong.value or float(self.right.std()), self.wrong_of_layer.value
-        return spread / of_layer if spread and of_layer else 1.0
+
+def _lead(
+    rows: FittedRows,
+    queries: Array,
+    kept: Rows,
+    others: Rows,
+    moments: Moments,
+    centre: Array,
+    weights: Array,
+    bias: Array,
+) -> Array:
+    """By how much the best of the layer's classes, as they are mixed, is ahead of the best of the others."""
+    best, best_other = np.full(len(queries), -np.inf), np.full(len(queries), -np.inf)
+    for block in _blocks(kept):
+        counts = moments.counts_of(block)
+        _, mixed, mixed_bias = rows.mixed(block, counts, centre, weights[block], bias[block])
+        best = np.maximum(best, (queries @ mixed.T + mixed_bias).max(axis=1))
+    for block in _blocks(others):
+        best_other = np.maximum(best_other, (queries @ weights[block].T + bias[block]).max(axis=1))
+    lead: Array = best - best_other
+    return lead
+
+
+def _slope(queries: Array, layer_weights: Array, weights: Array, classes: Rows) -> float:
+    """LDA's logits of these classes as a multiple of the layer's, by least squares over queries.
+
+    Whatever is common to all classes, or to all queries, is taken off both.
+    """
+    queries = queries - queries.mean(axis=0)
+    means = layer_weights[classes].mean(axis=0), weights[classes].mean(axis=0)
+    products = squares = squares_of_lda = 0.0
+    for block in _blocks(classes):
+        of_layer = (queries @ (layer_weights[block] - means[0]).T).ravel().astype(np.float64)
+        of_lda = (queries @ (weights[block] - means[1]).T).ravel().astype(np.float64)
+        products += float(of_layer @ of_lda)
+        squares += float(of_layer @ of_layer)
+        squares_of_lda += float(of_lda @ of_lda)
+    if not squares or not squares_of_lda:
+        return 1.0
+    return float(max(products / squares, LEAST_CORRELATION * (squares_of_lda / squares) ** 0.5))
+
+
+def _blocks(rows: Rows) -> Iterator[Rows]:
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        yield rows[start : start + ROWS_AT_ONCE]
 
 
 class _Spread:
