@@ -17,15 +17,15 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "conversion.md"
 RESULTS = HERE / "results" / "conversion.json"
 
-COMMAND = "python benchmarks/conversion.py --npz grocery_lite0.npz --glyphs glyphs.npz"
+COMMAND = "python benchmarks/conversion.py --npz grocery_lite0.npz --glyphs glyphs.npz --sizes 1000 10000"
 INTRODUCTION = """\
 # From a fully connected layer and back
 
 `XLDA.from_linear(weight, bias, embeddings=...)` takes over from a fully connected (FC) layer and goes on
 learning; `to_linear()` gives a layer back. [math.md](math.md) says how.
 
-- **With unlabelled embeddings**, five or more of each class: the way to go. The layer labels them itself.
-  With two or three, its classes are favoured over new ones; with fewer, embeddings are left out.
+- **With unlabelled embeddings**, two or more of each class: the way to go. The layer labels them itself,
+  and the more there are the better. With less, embeddings are left out.
 - **Without any**: the same answers as the layer until something is learned. From then on the layer's classes
   compete with new ones on a scale guessed from the new ones alone. Good enough to start with; give it
   embeddings, or real samples of the layer's classes, as soon as there are some.
