@@ -175,7 +175,10 @@ def test_some_classes_alone(shop, call, where):
     assert (learned["learned"], learned["new_classes"]) == (6, ["red"])
     assert call("evaluate", "some.xlda", where, "--only", "red", "--only", "blue", "--json")["samples"] == 12
     assert call("forget", "some.xlda", where, "--without", "red", "--json")["forgotten"] == 12
-    assert "no sample to take" in call("learn", "some.xlda", where, "--only", "puce", expect=1)
+    assert "no class 'puce'" in call("learn", "some.xlda", where, "--only", "red", "--only", "puce", expect=1)
+    assert "no class 'Red'" in call("fit", where, "-o", "x.xlda", "--without", "Red", *options, expect=1)
+    renamed = call("learn", "some.xlda", where, "--only", "green", "--label", "lime", "--json")
+    assert (renamed["learned"], renamed["new_classes"]) == (6, ["lime"])
 
 
 def test_a_class_can_go_as_a_whole(model, call):
@@ -222,6 +225,84 @@ def test_a_model_of_bare_embeddings_takes_no_photos(shop, call, rng):
     assert "whole numbers" in call("forget", "bare.xlda", "--class", "seven", expect=1)
 
 
+def test_labels_in_files_are_read_as_the_model_has_them(shop, call, rng):
+    X, numbers = rng.normal(size=(20, 6)) + np.repeat([[0.0], [9.0]], 10, axis=0), np.repeat([3, 7], 10)
+    np.savez("numbers.npz", embedding=X, label=numbers)
+    np.savez("texts.npz", embedding=X, label=numbers.astype(str))
+    for one, other in (("numbers", "texts"), ("texts", "numbers")):
+        call("fit", f"{one}.npz", "-o", f"{one}.xlda")
+        assert call("evaluate", f"{one}.xlda", f"{other}.npz", "--json")["accuracy"] == 1.0
+        assert call("learn", f"{one}.xlda", f"{other}.npz", "--json")["new_classes"] == []
+
+
+def test_embeddings_without_labels_can_be_asked_about(shop, model, call, rng):
+    X = rng.normal(size=(4, 6)).astype(np.float32)
+    np.savez("plain.npz", embedding=X)
+    np.save("plain.npy", X)
+    want = xlda.load(model).predict(X).tolist()
+    for name in ("plain.npz", "plain.npy"):
+        assert [one["best"][0]["label"] for one in call("predict", model, name, "--json")] == want
+    error = call("learn", model, "plain.npz", expect=1)
+    assert "no array 'label'" in error
+    assert "resume" not in error
+    X[2, 3] = np.nan
+    np.save("plain.npy", X)
+    assert "row 2 has NaN" in call("predict", model, "plain.npy", expect=1)
+
+
+def test_files_of_other_programs_that_name_no_network(shop, model, call, rng):
+    from xlda.embedding_files import EmbeddingWriter
+    from xlda.images import Photo
+
+    with EmbeddingWriter("foreign.parquet", 6, backbone_info={"name": "mine"}) as writer:
+        writer.write(rng.normal(size=(2, 6)), [Photo(shop / "1.png", "red"), Photo(shop / "2.png", "blue")])
+    assert len(call("predict", model, "foreign.parquet", "--json")) == 2
+    call("fit", "foreign.parquet", "-o", "foreign.xlda")
+    assert "does not say which backbone" in call("predict", "foreign.xlda", "test", expect=1)
+
+
+def test_the_same_twice_is_refused(shop, model, call):
+    assert "given twice" in call("learn", model, "new", shop / "new", expect=1)
+    call("embed", "new", "-o", "new.parquet", "-b", "tiny.onnx")
+    assert "given twice" in call("learn", model, "new.parquet", shop / "new.parquet", expect=1)
+
+
+def test_a_list_with_missing_files(shop, model, call):
+    (shop / "list.csv").write_text("path,label\nnew/kiwi/0.png,kiwi\nnew/kiwi/77.png,kiwi\n")
+    assert "line 3" in call("learn", model, "list.csv", expect=1)
+    assert call("learn", model, "list.csv", "--on-error", "skip", "--json")["learned"] == 1
+    assert "77.png" in call.err
+
+
+def test_other_files_are_mentioned(shop, model, call):
+    (shop / "new" / "kiwi" / "2.HEIC").write_bytes(b"")
+    call("learn", model, "new")
+    assert call.err == "ignored in new: 1 .heic files\n"
+
+
+def test_a_model_keeps_its_mode_and_its_link(shop, model, call):
+    assert model.stat().st_mode & 0o777 == (shop / "tiny.onnx").stat().st_mode & 0o777
+    model.chmod(0o664)
+    (shop / "link.xlda").symlink_to(model)
+    call("learn", "link.xlda", "new")
+    assert (shop / "link.xlda").is_symlink()
+    assert "kiwi" in xlda.load(model).classes_
+    assert model.stat().st_mode & 0o777 == 0o664
+
+
+def test_a_class_without_samples_is_not_exported(shop, model, call):
+    call("learn", model, "new")
+    call("forget", model, "new")
+    for name in ("a.npz", "a.safetensors", "a.onnx"):
+        call("export", model, name)
+        assert call("convert", name, "-o", "back.xlda", "--overwrite", "--json")["classes"] == 3
+    assert "neither .onnx" in call("export", model, "a.txt", expect=2)
+
+
+def test_an_empty_label_is_a_slip(model, call):
+    assert "--label is empty" in call("learn", model, "new/kiwi/0.png", "--label", " ", expect=2)
+
+
 def test_nothing_is_overwritten_unasked(shop, model, call):
     before = model.read_bytes()
     for command in (
@@ -243,7 +324,8 @@ def test_embed_resumes_and_skips(shop, call):
     assert made["embedded"] == 18
     assert made["skipped"][0]["path"].endswith("bad.jpg")
     again = call("embed", "train", "-o", "a.parquet", "-b", "tiny.onnx", "--on-error", "skip", "--json")
-    assert again["resumed"] == 18
+    assert (again["photos"], again["embedded"], again["resumed"]) == (18, 0, 18)
+    assert "--overwrite" in call("embed", "new", "-o", "a.parquet", "-b", "tiny.onnx", expect=1)
 
 
 def test_merge_is_as_if_one_had_learned_all(shop, model, call):
@@ -256,7 +338,10 @@ def test_merge_is_as_if_one_had_learned_all(shop, model, call):
     assert both.backbone_ == one.backbone_
     write_network(shop / "other.onnx", 1)
     call("fit", "new", "-o", "other.xlda", "-b", "other.onnx")
-    assert "other.xlda cannot be merged" in call("merge", model, "other.xlda", "-o", "c.xlda", expect=1)
+    assert "backbone tiny" in call("merge", model, "other.xlda", "-o", "c.xlda", expect=1)
+    assert "given twice" in call("merge", model, model, "-o", "c.xlda", expect=1)
+    call("fit", "new", "-o", "half.xlda", "-b", "tiny.onnx", "--precision", "half")
+    assert "half.xlda cannot be merged" in call("merge", model, "half.xlda", "-o", "c.xlda", expect=1)
 
 
 def test_export_runs_in_onnxruntime(shop, model, call):
@@ -291,6 +376,23 @@ def test_convert_takes_over_from_a_network(shop, call):
     call("convert", "whole.onnx", "-o", "d.xlda", *options, "--samples", "train")
     assert xlda.load("d.xlda").n_samples_seen_ == 18
     assert "does not end with a linear layer" in call("convert", "tiny.onnx", "-o", "e.xlda", expect=1)
+    plain = ("convert", "whole.onnx", "--labels", "names.txt", "--samples", "train", "--json")
+    assert call(*plain, "-o", "f.xlda")["samples"] == 18  # its own network embeds them
+    assert xlda.load("f.xlda").backbone_ == xlda.load("d.xlda").backbone_
+    some = call("convert", "whole.onnx", "--samples", "train/red/0.png", "-o", "g.xlda", "--json")
+    assert some["samples"] == 0  # too few of the layer's classes
+    assert "left out" in call.err
+    call("embed", "train", "-o", "other.parquet", "-b", "tiny.onnx")
+    error = call("convert", "whole.onnx", "--samples", "other.parquet", "-o", "h.xlda", expect=1)
+    assert "got embeddings of tiny" in error
+    rng = np.random.default_rng(0)
+    np.savez("layer.npz", weight=rng.normal(size=(3, 6)))
+    assert "--backbone" in call("convert", "layer.npz", "-o", "i.xlda", "--samples", "train", expect=2)
+    assert "go with --backbone" in call("convert", "layer.npz", "-o", "i.xlda", "--size", 8, expect=2)
+    np.save("queries.npy", rng.normal(size=(30, 6)))
+    (shop / "marked.txt").write_text("\ufeffa\nb\nc\n\n", encoding="utf-8")
+    call("convert", "layer.npz", "-o", "i.xlda", "--samples", "queries.npy", "--labels", "marked.txt")
+    assert xlda.load("i.xlda").classes_.tolist() == ["a", "b", "c"]
 
 
 def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
@@ -306,7 +408,8 @@ def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
     distance = np.linalg.norm(np.full(5, 0.5))  # the covariance is the identity
     assert found["confusable"][0]["distance"] == pytest.approx(distance, abs=0.3)
     assert found["confusable"][1]["distance"] == pytest.approx(10 * 2**0.5, rel=0.15)
-    assert found["few_samples"] == [{"label": "rare", "samples": 1.0}]
+    assert found["few_samples"] == [{"label": "rare", "samples": 1}]
+    assert found["parameters"]["shrinkage"] == 0.0
     assert (found["classes"], found["samples"]) == (7, 241)
     assert found["bytes"]["class means"] > 0
     text = call("inspect", "m.xlda")
@@ -327,6 +430,8 @@ def test_glyphs_draws_folders(shop, call):
 def test_usage_is_told_from_failure(shop, call):
     assert "No such command" in call("train", expect=2)
     assert "Missing" in call("fit", "train", expect=2)
+    assert "--split" in call("embed", "train", "-o", "x", "--split", "test", expect=2)
+    assert "is a folder" in call("fit", "train", "-o", "train", "--overwrite", expect=1)
     assert "--on-error" in call("fit", "train", "-o", "x", "--on-error", "pray", expect=2)
     assert "No such file" in call("predict", "none.xlda", "test", expect=1)
     (shop / "broken.xlda").write_bytes(b"junk")

@@ -216,6 +216,21 @@ class TestEmbedToParquet:
         np.testing.assert_array_equal(stored()["embedding"], [colour(n) for n in range(30)])
         assert not Path("out.parquet.parts").exists()
 
+    def test_a_photo_that_was_changed_is_embedded_again(self, small_parts):
+        photos = shop(20)
+        with pytest.raises(KeyboardInterrupt):
+            embed(photos, Tiny(break_at=17))
+        Image.new("RGB", (9, 9), (1, 2, 3)).save(photos[10].path)
+        later = time.time() + 5
+        os.utime(photos[10].path, (later, later))
+        summary = embed(photos, Tiny())
+        assert (summary.n_resumed, summary.n_embedded) == (8, 12)
+        np.testing.assert_array_equal(stored()["embedding"][10], [1, 2, 3])
+        os.utime(photos[3].path, (later + 9, later + 9))
+        with pytest.raises(ValueError, match=r"003\.png is newer than out\.parquet"):
+            embed(photos, Tiny())
+        assert embed(photos, Tiny(), overwrite=True).n_embedded == 20
+
     def test_parts_are_written_in_time_too(self, monkeypatch):
         monkeypatch.setattr(embedding_files, "PART_SECONDS", 0.0)
         monkeypatch.setattr(embedding_files._Parts, "close", counted := Counted(embedding_files._Parts.close))

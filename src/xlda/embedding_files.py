@@ -11,12 +11,12 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from xlda.arrays import Array
 from xlda.embedding import Backbone, EmbeddedBatch, OnError, embed_photos
 from xlda.images import MAX_PIXELS, BadImage, Photo
 from xlda.interrupts import interrupt_afterwards
-from xlda.storage import flush_to_disk
+from xlda.storage import flush_to_disk, replaced
 
 DType = Literal["float32", "float16"]
 
@@ -70,21 +70,22 @@ class EmbeddingWriter:
         pa = _arrow()
         values = {"float32": pa.float32(), "float16": pa.float16()}[dtype]
         self._path, self._dtype = Path(path), dtype
-        self._unfinished = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}.tmp")
+        self._replaced = replaced(self._path)
         self._schema = pa.schema(
             [("embedding", pa.list_(values, n_features)), ("label", pa.string()), ("path", pa.string())],
             {"xlda.backbone": json.dumps(backbone_info, sort_keys=True), **(more or {})},
         )
 
     def __enter__(self) -> Self:
-        if not self._path.parent.is_dir():
-            raise FileNotFoundError(f"No folder {self._path.parent} to write {self._path.name} in.")
-        self._file = _arrow().parquet.ParquetWriter(self._unfinished, self._schema, use_dictionary=["label"])
+        unfinished = self._replaced.__enter__()
+        self._file = _arrow().parquet.ParquetWriter(unfinished, self._schema, use_dictionary=["label"])
         return self
 
     def write(self, embeddings: Array, photos: Sequence[Photo]) -> None:
         """Add rows: embeddings (n, n_features) and the n photos that they are of."""
         pa, (values, labels, paths) = _arrow(), self._schema.types
+        for photo in photos:
+            _check_text(photo)
         flat = np.ascontiguousarray(embeddings, self._dtype).reshape(-1)
         columns = [
             pa.FixedSizeListArray.from_arrays(pa.array(flat, values.value_type), values.list_size),
@@ -97,15 +98,23 @@ class EmbeddingWriter:
         """Add the rows of an Arrow table that has the same columns."""
         self._file.write_table(table)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             self._file.close()
-            if kind is None:
-                flush_to_disk(self._unfinished)
-                self._unfinished.replace(self._path)
-                flush_to_disk(self._path.parent)
-        finally:
-            self._unfinished.unlink(missing_ok=True)
+        except BaseException as failed:
+            self._replaced.__exit__(type(failed), failed, failed.__traceback__)
+            raise
+        self._replaced.__exit__(kind, error, trace)
+
+
+def _check_text(photo: Photo) -> None:
+    """Refuse names that Parquet cannot hold."""
+    try:
+        f"{photo.path} {photo.label}".encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{str(photo.path)!r} has a name that is not UTF-8. Rename it.") from None
 
 
 def embedding_info(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -133,10 +142,11 @@ def embed_to_parquet(
 ) -> Summary:
     """Embed `photos` into the Parquet file `out`, or go on where an earlier call stopped.
 
-    What was done before is kept only if it is of the same photos, labels and `backbone_info`; anything else
-    is an error, or with `overwrite` made anew. Where `out` has all of it there is nothing to do. `progress`
-    is called with the number of photos done since its last call. Memory does not grow with the photos,
-    except for those skipped; on disk it takes twice the result while the parts are joined.
+    What was done before is kept only if it is of the same photos, labels and `backbone_info`, and no photo
+    is newer; anything else is an error, or with `overwrite` made anew. Where `out` has all of it there is
+    nothing to do. `progress` is called with the number of photos done since its last call. Memory does not
+    grow with the photos, except for those skipped; on disk it takes twice the result while the parts are
+    joined.
     """
     out, report = Path(out), progress or (lambda n_photos: None)
     if not photos:
@@ -144,12 +154,15 @@ def embed_to_parquet(
     kind = _Kind.of(photos, backbone_info, backbone.n_features, dtype)
     if out.exists() and not overwrite:
         kind.check(out, "Choose another name, or replace it with overwrite=True.")
+        changed = _newer(photos, out)
+        if changed is not None:
+            raise ValueError(f"{changed} is newer than {out}. Embed anew with overwrite=True.")
         summary = Summary(0, _n_rows([out]), _skipped([out], on_error))
         shutil.rmtree(_folder(out), ignore_errors=True)  # a run may have been killed before it did this
         report(len(photos))
         return summary
     with _locked(_folder(out)) as folder:
-        parts = _Parts(folder, kind, overwrite)
+        parts = _Parts(folder, kind, photos, overwrite)
         n_resumed = _n_rows(parts.files)
         _skipped(parts.files, on_error)
         report(parts.n_photos)
@@ -213,7 +226,7 @@ class _Kind(NamedTuple):
 class _Parts:
     """The parts in a folder, one after the other from the first photo on, and the one in the making."""
 
-    def __init__(self, folder: Path, kind: _Kind, overwrite: bool) -> None:
+    def __init__(self, folder: Path, kind: _Kind, photos: Sequence[Photo], overwrite: bool) -> None:
         self._folder, self._kind = folder, kind
         self._pending: list[EmbeddedBatch] = []
         self._since = time.monotonic()
@@ -228,7 +241,7 @@ class _Parts:
                     raise
                 file.unlink()
                 continue
-            if start == self.n_photos:
+            if start == self.n_photos and _newer(photos[start:stop], file) is None:
                 self.files.append(file)
                 self.n_photos = stop
 
@@ -261,6 +274,16 @@ class _Parts:
         whole.replace(out)
         flush_to_disk(out.parent)
         shutil.rmtree(self._folder)
+
+
+def _newer(photos: Sequence[Photo], file: Path) -> Path | None:
+    """A photo that was changed after the file was written, if there is one."""
+    written = file.stat().st_mtime_ns
+    for photo in photos:
+        with suppress(OSError):  # one that is not there was skipped
+            if photo.path.stat().st_mtime_ns > written:
+                return photo.path
+    return None
 
 
 def _folder(out: Path) -> Path:

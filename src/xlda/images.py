@@ -44,7 +44,7 @@ class BadImage(ValueError):  # noqa: N818 (it is the image that is bad)
     """A file that cannot be used as an image; the message has its name and what is wrong."""
 
 
-def find_photos(where: str | os.PathLike[str]) -> list[Photo]:
+def find_photos(where: str | os.PathLike[str], *, missing_ok: bool = False) -> list[Photo]:
     """JPEG, PNG and WebP photos with their labels, from one of these:
 
     - a folder: every photo in it, however deep. Its label is its own folder, seen from the one given:
@@ -55,13 +55,14 @@ def find_photos(where: str | os.PathLike[str]) -> list[Photo]:
       without a label gives None.
     - one photo; its label is None.
 
-    Folders and patterns give a sorted list without hidden files; a list keeps its order.
+    Folders and patterns give a sorted list without hidden files; a list keeps its order. A file in a list
+    that is not there is an error, unless `missing_ok` leaves that to whoever opens it.
     """
     path = Path(where)
     if path.is_dir():
         photos = [Photo(file, _label(file, path)) for file in _walk(path)]
     elif path.exists():
-        photos = _from_file(path)
+        photos = _from_file(path, missing_ok)
     elif glob.has_magic(str(where)):
         photos = _from_pattern(str(where))
     else:
@@ -111,17 +112,17 @@ def _from_pattern(pattern: str) -> list[Photo]:
     return [Photo(file, _label(file, root)) for file in files if file.is_file()]
 
 
-def _from_file(path: Path) -> list[Photo]:
+def _from_file(path: Path, missing_ok: bool) -> list[Photo]:
     if _is_photo(path.name):
         return [Photo(path, None)]
     if path.suffix.lower() in LISTS:
-        return _from_list(path)
+        return _from_list(path, missing_ok)
     raise ValueError(
         f"{path} is no photo ({', '.join(SUFFIXES)}) and no list of photos ({', '.join(LISTS)})."
     )
 
 
-def _from_list(path: Path) -> list[Photo]:
+def _from_list(path: Path, missing_ok: bool) -> list[Photo]:
     lines: dict[str, int] = {}
     photos = []
     for line, row in _rows(path):
@@ -135,7 +136,7 @@ def _from_list(path: Path) -> list[Photo]:
             raise ValueError(
                 f"{path}, line {line}: {row[0]!r} is no {', '.join(SUFFIXES)} file; expected `path, label`."
             )
-        if not file.is_file():
+        if not missing_ok and not file.is_file():
             raise FileNotFoundError(f"{path}, line {line}: no file {file}")
         photos.append(Photo(file, (row[1] if len(row) > 1 else "") or None))
     return photos

@@ -117,13 +117,13 @@ def _is_path(where: Any) -> bool:
 
 
 def _file(path: Path, embeddings: str, labels: str | None) -> Shard:
-    if labels is None and path.suffix == ".npy":
+    if labels is None and path.suffix.lower() == ".npy":
         return NpyShard(path, None)
-    if path.suffix not in FORMATS:
+    if path.suffix.lower() not in FORMATS:
         raise ValueError(
             f"{path} is not one of {', '.join(FORMATS)}; a pair of .npy files is given as a tuple."
         )
-    return FORMATS[path.suffix](path, embeddings, labels)
+    return FORMATS[path.suffix.lower()](path, embeddings, labels)
 
 
 def _paths(where: Any) -> list[Path]:
@@ -132,7 +132,7 @@ def _paths(where: Any) -> list[Path]:
     elif isinstance(where, str) and glob.has_magic(where) and not Path(where).exists():
         paths = sorted(Path(path) for path in glob.glob(where, recursive=True))  # noqa: PTH207
     elif Path(where).is_dir():
-        paths = sorted(path for path in Path(where).iterdir() if path.suffix in FORMATS)
+        paths = sorted(path for path in Path(where).iterdir() if path.suffix.lower() in FORMATS)
     else:
         paths = [Path(where)]
     if not paths:

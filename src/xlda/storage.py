@@ -10,6 +10,9 @@ import hashlib
 import json
 import os
 import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +35,6 @@ def write(
 
     `version` is the oldest format that has all of it, so that no reader misses a part.
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     metadata = {
         "format": FORMAT,
@@ -42,12 +42,40 @@ def write(
         "info": json.dumps(info, sort_keys=True),
     }
     metadata["sha256"] = _digest(tensors, metadata)
+    with replaced(path) as unfinished:
+        save_tensors(tensors, unfinished, metadata)
+
+
+def save_tensors(tensors: Tensors, path: Path, metadata: dict[str, str]) -> None:
+    """As safetensors does it, with an OSError where that fails."""
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path} cannot be written: {error}") from error
+
+
+@contextmanager
+def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A file to write in the block; at its end it takes the place of `path`, unless the block fails.
+
+    It has the mode and, where that is allowed, the owner of the file that it replaces. Where `path` is a
+    link, the file that it leads to is replaced.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder.")
+    path = Path(os.path.realpath(path))
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        try:
-            save_file(tensors, unfinished, metadata)
-        except SafetensorError as error:
-            raise OSError(f"{path} cannot be written: {error}") from error
+        unfinished.touch()
+        mode = (path if path.exists() else unfinished).stat()
+        yield unfinished
+        unfinished.chmod(stat.S_IMODE(mode.st_mode))
+        if hasattr(os, "chown"):
+            with suppress(OSError):
+                os.chown(unfinished, mode.st_uid, mode.st_gid)
         flush_to_disk(unfinished)
         unfinished.replace(path)
     finally:

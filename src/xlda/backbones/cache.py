@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
+
+from xlda.storage import replaced
 
 
 def cache_folder() -> Path:
@@ -42,9 +43,5 @@ def cached(name: str, build: Callable[[], bytes]) -> bytes:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees a part of it."""
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    with replaced(path) as unfinished:
         unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

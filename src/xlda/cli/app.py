@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 import warnings
+from io import TextIOWrapper
 from typing import Annotated, TextIO
 
 import typer
@@ -27,6 +28,14 @@ from xlda.cli.merge import merge
 from xlda.cli.predict import predict
 
 INTERRUPTED = 130  # as typer has it
+IN_OPTIONS = {  # what the library calls it, and what the command does
+    "overwrite=True": "--overwrite",
+    'on_error="skip"': "--on-error skip",
+    ", or allow it with max_pixels": "",
+    'fonts="system"': "--fonts system",
+    "min_fonts": "--min-fonts",
+    "Call fit or partial_fit first.": "Use `xlda learn` first.",
+}
 COMMANDS = (
     embed,
     fit,
@@ -77,6 +86,9 @@ def run(arguments: list[str]) -> int:
     """Run a command and give its exit code: 0, 1 where the work failed, 2 for wrong usage."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # whatever the terminal cannot show
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
@@ -92,7 +104,8 @@ def run(arguments: list[str]) -> int:
         if debug:
             traceback.print_exc()
         if hasattr(error, "format_message"):  # wrong usage, as click and typer say it
-            note(f"xlda: {error.format_message()}")
+            usage = error.format_message()
+            note(usage if usage.startswith("Usage") else f"xlda: {usage}")
             return 2
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on
@@ -106,6 +119,8 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
     text = " ".join(str(error).split())
+    for words, option in IN_OPTIONS.items():
+        text = text.replace(words, option)
     known = isinstance(error, ValueError | OSError | ImportError | MemoryError | RuntimeError)
     return text if known and text else f"{type(error).__name__}: {text} (--debug shows where)"
 

@@ -24,7 +24,8 @@ def note(text: str) -> None:
 
 def say_json(result: Any) -> None:
     """The result for a program to read."""
-    print(json.dumps(result, ensure_ascii=False, indent=2))
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(result, ensure_ascii=not is_utf8, indent=2, default=str))
 
 
 def say_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

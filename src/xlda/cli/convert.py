@@ -6,16 +6,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 import xlda
 from xlda.cli import options
 from xlda.cli.console import say, say_json
-from xlda.cli.models import DEFAULT, named_backbone, refuse_existing
-from xlda.cli.samples import Input, for_new_model
+from xlda.cli.models import DEFAULT, check_same_backbone, named_backbone, refuse_existing
+from xlda.cli.samples import Input, are_embeddings, from_files, from_photos
 
 if TYPE_CHECKING:
-    from xlda.arrays import Array
+    from xlda.backbones import Backbone
     from xlda.convert import Layer
 
 
@@ -32,7 +33,7 @@ def convert(
         str,
         typer.Argument(
             help="Where the layer is: a network or layer in an .onnx file, tensors in a .safetensors or .npz "
-            "file, or efficientnet-lite0 for its 1,000 classes of ImageNet.",
+            "file, or efficientnet-lite0 for its 1,000 classes of ImageNet, labelled 0 to 999.",
             show_default=False,
         ),
     ],
@@ -59,7 +60,11 @@ def convert(
         str | None, typer.Option("--bias", help="Name of the bias among tensors.", show_default=False)
     ] = None,
     covariance: Annotated[
-        Covariance, typer.Option("--covariance", help="identity and weights are the paper's, to compare.")
+        Covariance,
+        typer.Option(
+            "--covariance",
+            help="auto; or a way of the XLDA paper, which forgets, to compare.",
+        ),
     ] = Covariance.auto,
     power: Annotated[
         float | None, typer.Option("--power", help="Signed power; the layer then only labels the samples.")
@@ -73,56 +78,78 @@ def convert(
 ) -> None:
     """Turn a fully connected layer into a model that goes on learning.
 
-    $ xlda convert network.onnx --backbone network.onnx --cut-head --samples photos/ --out shop.xlda
+    $ xlda convert network.onnx --labels names.txt --samples photos/ --out shop.xlda
     $ xlda convert head.safetensors --labels names.txt --samples photos.parquet --out shop.xlda
     """
     refuse_existing(out, overwrite)
-    names = None if labels is None else labels.read_text(encoding="utf-8").splitlines()
-    rows = _layer(layer, weight, bias, names)
-    backbone = DEFAULT if backbone is None and layer == DEFAULT else backbone
-    given = None if not samples else for_new_model(samples, backbone, size, cut_head, on_error)
-    embeddings = None if given is None else _all_of(given)
+    rows = _layer(layer, weight, bias, None if labels is None else _lines(labels))
+    if backbone is None and layer == DEFAULT:
+        backbone = DEFAULT
+    elif backbone is None and _takes_photos(layer):
+        backbone, cut_head = layer, True
+    if backbone is None and (size is not None or cut_head):
+        raise typer.BadParameter("--size and --cut-head go with --backbone.")
+    network = None if backbone is None else named_backbone(backbone, size, cut_head)
+    if network is not None and network.n_features != rows.weight.shape[1]:
+        raise ValueError(
+            f"The layer takes {rows.weight.shape[1]} features; {network.name} gives {network.n_features}."
+        )
+    given = None if not samples else _given(samples, network, on_error)
+    embeddings = None if given is None else [batch.embeddings for batch in given.batches("reading")]
     clf = xlda.XLDA.from_linear(
         rows.weight,
         rows.bias,
         labels=rows.labels,
         covariance=covariance.value,
-        embeddings=embeddings,
+        embeddings=None if embeddings is None else np.concatenate(embeddings),
         power=power,
     )
-    if given is not None:
-        clf.backbone_ = given.info
-    elif backbone is not None:
-        network = named_backbone(backbone, size, cut_head)
-        if network.n_features != rows.weight.shape[1]:
-            raise ValueError(
-                f"The layer takes {rows.weight.shape[1]} features; {network.name} gives {network.n_features}."
-            )
-        clf.backbone_ = network.info
+    clf.backbone_ = network.info if network is not None else None if given is None else given.info
     clf.save(out)
-    n = 0 if embeddings is None else len(embeddings)
     if json:
-        say_json({"out": str(out), "classes": len(rows.labels), "samples": n})
+        say_json({"out": str(out), "classes": len(rows.labels), "samples": clf.n_samples_seen_})
     else:
-        say(f"{out}: {len(rows.labels):,} classes of the layer, with {n:,} samples")
+        say(f"{out}: {len(rows.labels):,} classes of the layer, with {clf.n_samples_seen_:,} samples")
+
+
+def _given(where: list[str], network: Backbone | None, on_error: options.OnError) -> Input:
+    if are_embeddings(where):
+        found = from_files(where, None)
+        check_same_backbone(found.info, None if network is None else network.info, "The layer")
+        return found
+    if network is None:
+        raise typer.BadParameter("say with --backbone which network the layer is of, to give it photos.")
+    return from_photos(where, network, on_error)
+
+
+def _lines(path: Path) -> list[str]:
+    """Labels in a file, a line each; blank ones at its end do not count."""
+    return path.read_text(encoding="utf-8-sig").rstrip().splitlines()
+
+
+def _takes_photos(where: str) -> bool:
+    """Whether this is a network in an ONNX file whose input has four axes."""
+    if Path(where).suffix.lower() != ".onnx":
+        return False
+    from xlda.extras.onnx import open_model
+
+    graph = open_model(where).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    return len(inputs) == 1 and len(inputs[0].type.tensor_type.shape.dim) == 4
 
 
 def _layer(where: str, weight: str | None, bias: str | None, labels: list[str] | None) -> Layer:
     if where == DEFAULT:
         from xlda.backbones import classifier_layer
+        from xlda.convert import checked_layer
 
         layer = classifier_layer()
-        return layer if labels is None else layer._replace(labels=list(labels))
-    if Path(where).suffix == ".onnx":
+        return layer if labels is None else checked_layer(layer.weight, layer.bias, labels)
+    if Path(where).suffix.lower() == ".onnx":
         from xlda.extras import onnx
 
         return onnx.read_layer(where, labels)
     from xlda.extras import tensors
 
     return tensors.read_layer(where, weight, bias, labels)
-
-
-def _all_of(given: Input) -> Array:
-    import numpy as np
-
-    return np.concatenate([batch.embeddings for batch in given.batches("reading")])

@@ -18,7 +18,7 @@ def demo(
     classes: Annotated[int, typer.Option("--classes", "-n", min=6, help="Characters to learn.")] = 300,
     train: Annotated[int, typer.Option("--train", min=2, help="Images of each to learn from.")] = 6,
     test: Annotated[int, typer.Option("--test", min=1, help="Images of each to test on.")] = 2,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same figures.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same figures.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Learn characters one class after the other, and write a page about it.

@@ -44,7 +44,10 @@ def embed(
             show_default=False,
         ),
     ] = None,
-    split: Annotated[Split, typer.Option("--split", help="Which photos of the data set.")] = Split.train,
+    split: Annotated[
+        Split | None,
+        typer.Option("--split", help="Which photos of the data set; train by default.", show_default=False),
+    ] = None,
     backbone: options.BackboneName = None,
     size: options.Size = None,
     cut_head: options.CutHead = False,
@@ -63,7 +66,9 @@ def embed(
     """
     from xlda.embedding_files import embed_to_parquet
 
-    photos = found_photos(where) if dataset is None else _known(dataset, where, split)
+    if dataset is None and split is not None:
+        raise typer.BadParameter("--split goes with --dataset.")
+    photos = found_photos(where, on_error) if dataset is None else _known(dataset, where, split)
     network = named_backbone(backbone, size, cut_head)
     with progress_bar("embedding", len(photos)) as advance:
         summary = embed_to_parquet(
@@ -82,17 +87,18 @@ def embed(
     n = summary.n_embedded + summary.n_resumed
     if json:
         skipped = [{"path": str(photo.path), "reason": reason} for photo, reason in summary.skipped]
-        say_json({"out": str(out), "embedded": n, "resumed": summary.n_resumed, "skipped": skipped})
+        counts = {"photos": n, "embedded": summary.n_embedded, "resumed": summary.n_resumed}
+        say_json({"out": str(out), **counts, "skipped": skipped})
     else:
         resumed = f", {summary.n_resumed:,} of them before" if summary.n_resumed else ""
         skipped_too = f"; {len(summary.skipped):,} skipped" if summary.skipped else ""
         say(f"{out}: {n:,} photos embedded by {network.name}{resumed}{skipped_too}")
 
 
-def _known(dataset: str, where: list[str], split: Split) -> Sequence[Photo]:
+def _known(dataset: str, where: list[str], split: Split | None) -> Sequence[Photo]:
     from xlda import datasets
 
     if len(where) != 1:
         raise typer.BadParameter("--dataset goes with one folder.")
-    photos: Sequence[Photo] = getattr(datasets.load(dataset, where[0]), split.value)
+    photos: Sequence[Photo] = getattr(datasets.load(dataset, where[0]), split or "train")
     return photos

@@ -24,7 +24,7 @@ def evaluate(
     worst: Annotated[int, typer.Option("--worst", min=0, help="Classes and mistakes to list.")] = 5,
     only: options.Only = None,
     without: options.Without = None,
-    backbone: options.BackboneName = None,
+    backbone: options.OwnBackbone = None,
     on_error: options.Skip = options.OnError.stop,
     json: options.Json = False,
 ) -> None:
@@ -37,7 +37,7 @@ def evaluate(
     right: Counter[Label] = Counter()
     mistakes: Counter[tuple[Label, Label]] = Counter()
     n_among = 0
-    samples = for_model(where, clf, model, backbone, on_error, None, choice)
+    samples = for_model(where, clf, model, backbone, on_error, choice)
     for batch in samples.labelled("evaluating"):
         best, _ = clf.predict_topk(batch.embeddings, TOP)
         for label, names in zip(_plain(batch.labels), best.tolist(), strict=True):

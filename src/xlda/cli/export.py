@@ -30,10 +30,13 @@ def export(
     $ xlda export shop.xlda shop.onnx --top-k 5
     """
     refuse_existing(out, overwrite)
-    if top_k is not None and out.suffix != ".onnx":
+    suffix = out.suffix.lower()
+    if suffix not in (".onnx", ".safetensors", ".npz"):
+        raise typer.BadParameter(f"{out} is neither .onnx nor .safetensors nor .npz.")
+    if top_k is not None and suffix != ".onnx":
         raise typer.BadParameter("--top-k is for .onnx files.")
     clf = xlda.load(model)
-    if out.suffix == ".onnx":
+    if suffix == ".onnx":
         from xlda.extras import onnx
 
         onnx.write(clf, out, top_k)

@@ -10,8 +10,8 @@ import typer
 import xlda
 from xlda.cli import options
 from xlda.cli.console import say, say_json
-from xlda.cli.models import refuse_existing
-from xlda.cli.samples import Choice, for_new_model
+from xlda.cli.models import named_backbone, refuse_existing
+from xlda.cli.samples import Choice, are_embeddings, from_files, from_photos
 
 
 class Priors(StrEnum):
@@ -63,7 +63,13 @@ def fit(
         priors=priors.value,
         precision=precision.value,
     )
-    samples = for_new_model(where, backbone, size, cut_head, on_error, Choice(only, without))
+    choice = Choice(only, without)
+    if are_embeddings(where):
+        if backbone is not None or size is not None or cut_head:
+            raise typer.BadParameter("--backbone, --size and --cut-head are for photos, not for embeddings.")
+        samples = from_files(where, choice)
+    else:
+        samples = from_photos(where, named_backbone(backbone, size, cut_head), on_error, choice)
     for batch in samples.labelled("learning"):
         clf.partial_fit(batch.embeddings, batch.labels)
     clf.backbone_ = samples.info

@@ -25,11 +25,14 @@ def forget(
     ] = None,
     only: options.Only = None,
     without: options.Without = None,
-    backbone: options.BackboneName = None,
+    backbone: options.OwnBackbone = None,
     on_error: options.Skip = options.OnError.stop,
     json: options.Json = False,
 ) -> None:
     """Undo having learned samples, exactly; or let whole classes go.
+
+    Give what was learned, with the label that it was learned with: a sample that never was harms the model,
+    and that cannot be noticed.
 
     $ xlda forget shop.xlda wrong.jpg --label kiwi
     $ xlda forget shop.xlda --class kiwi
@@ -41,7 +44,7 @@ def forget(
         for name in as_labels(clf, classes or []):
             clf.remove_class(name)
         if where:
-            samples = for_model(where, clf, model, backbone, on_error, label, Choice(only, without))
+            samples = for_model(where, clf, model, backbone, on_error, Choice(only, without, label))
             for batch in samples.labelled("forgetting"):
                 clf.forget(batch.embeddings, batch.labels)
         n_left = round(clf.class_count_.sum())

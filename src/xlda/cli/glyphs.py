@@ -33,7 +33,7 @@ def glyphs(
         Holdout, typer.Option("--holdout", help="Test images: new renderings, or a font never trained on.")
     ] = Holdout.rendering,
     size: Annotated[int, typer.Option("--size", min=16, help="Pixels a side.")] = 96,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same images.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same images.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Draw characters of the fonts on this machine: an image data set with a folder for each class.

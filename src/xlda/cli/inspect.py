@@ -39,12 +39,12 @@ def inspect(
         "samples": clf.n_samples_seen_,
         "features": clf.n_features_in_,
         "backbone": clf.backbone_,
-        "parameters": {name: str(value) for name, value in clf.get_params().items()},
+        "parameters": clf.get_params(),
         "search": head.index.describe(),
         "bytes": clf.memory(),
         "file_bytes": model.stat().st_size,
         "confusable": confusable(clf, pairs),
-        "few_samples": [{"label": names[i], "samples": float(counts[i])} for i in scarce],
+        "few_samples": [{"label": names[i], "samples": _whole(counts[i])} for i in scarce],
     }
     if json:
         say_json(result)
@@ -98,6 +98,10 @@ def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
         found[pair] = min(real, found.get(pair, np.inf))
     closest = sorted(found.items(), key=lambda item: (item[1], sorted(map(str, item[0]))))[:n]
     return [{"labels": sorted(pair, key=str), "distance": real**0.5} for pair, real in closest]
+
+
+def _whole(count: float) -> float | int:
+    return int(count) if count == int(count) else float(count)
 
 
 def _size(n_bytes: int) -> str:

@@ -14,7 +14,7 @@ def learn(
     label: options.Label = None,
     only: options.Only = None,
     without: options.Without = None,
-    backbone: options.BackboneName = None,
+    backbone: options.OwnBackbone = None,
     on_error: options.Skip = options.OnError.stop,
     json: options.Json = False,
 ) -> None:
@@ -25,7 +25,7 @@ def learn(
     """
     with changed(model) as clf:
         known, n_before = set(clf.classes_.tolist()), clf.n_samples_seen_
-        samples = for_model(where, clf, model, backbone, on_error, label, Choice(only, without))
+        samples = for_model(where, clf, model, backbone, on_error, Choice(only, without, label))
         for batch in samples.labelled("learning"):
             clf.partial_fit(batch.embeddings, batch.labels)
         new = [name for name in clf.classes_.tolist() if name not in known]

@@ -10,7 +10,7 @@ import typer
 import xlda
 from xlda.cli import options
 from xlda.cli.console import progress_bar, say, say_json
-from xlda.cli.models import refuse_existing
+from xlda.cli.models import check_same_backbone, refuse_existing
 
 
 def merge(
@@ -24,12 +24,16 @@ def merge(
     $ xlda merge north.xlda south.xlda --out chain.xlda
     """
     refuse_existing(out, overwrite)
+    if len({model.resolve() for model in models}) < len(models):
+        raise ValueError("One of these models is given twice.")
     with progress_bar("merging", len(models)) as advance:
         clf = xlda.load(models[0])
         advance(1)
         for model in models[1:]:
+            other = xlda.load(model)
+            check_same_backbone(other.backbone_, clf.backbone_, str(models[0]))
             try:
-                clf.merge(xlda.load(model))
+                clf.merge(other)
             except ValueError as error:
                 raise ValueError(f"{model} cannot be merged: {error}") from error
             advance(1)

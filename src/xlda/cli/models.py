@@ -6,24 +6,27 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import xlda
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.classifier import XLDA
-    from xlda.labels import Label
 
 DEFAULT = "efficientnet-lite0"
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
     """Refuse to write where something is already, before any work is done."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; --out is a file.")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} is there already. Choose another name, or give --overwrite.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"Nothing can be written in the folder {path.parent}.")
 
 
 @contextmanager
@@ -32,6 +35,7 @@ def changed(path: Path) -> Iterator[XLDA]:
 
     Another process that wants to change the same file waits.
     """
+    path = Path(os.path.realpath(path))
     while True:
         with path.open("rb") as file:
             _lock(file.fileno())
@@ -64,7 +68,7 @@ def own_backbone(info: dict[str, Any] | None, model: Path, name: str | None) -> 
     """
     from xlda import backbones
 
-    if info is None:
+    if not _is_known(info):
         raise ValueError(
             f"{model} does not say which backbone made its embeddings, so it cannot take photos. "
             "Give it embeddings."
@@ -79,7 +83,7 @@ def own_backbone(info: dict[str, Any] | None, model: Path, name: str | None) -> 
 
 def check_same_backbone(found: dict[str, Any] | None, wanted: dict[str, Any] | None, model: str) -> None:
     """Refuse embeddings of another backbone than the model's, where both are known."""
-    if found is None or wanted is None or found["identity"] == wanted["identity"]:
+    if not _is_known(found) or not _is_known(wanted) or found["identity"] == wanted["identity"]:
         return
     theirs, own = found["name"], wanted["name"]
     if theirs == own and found["preprocessing"] != wanted["preprocessing"]:
@@ -89,6 +93,11 @@ def check_same_backbone(found: dict[str, Any] | None, wanted: dict[str, Any] | N
     raise ValueError(f"{model} was made with the backbone {own}; got embeddings of {theirs}.")
 
 
+def _is_known(info: dict[str, Any] | None) -> TypeGuard[dict[str, Any]]:
+    """Whether this says which backbone it is; what other programs wrote need not."""
+    return info is not None and {"name", "identity", "preprocessing", "cut_head"} <= set(info)
+
+
 def _described(info: dict[str, Any], other: dict[str, Any]) -> str:
     """A backbone with what is different in its preprocessing."""
     theirs = other["preprocessing"]
@@ -96,14 +105,16 @@ def _described(info: dict[str, Any], other: dict[str, Any]) -> str:
     return f"{info['name']} ({', '.join(settings)})"
 
 
-def as_labels(clf: XLDA | None, texts: list[str]) -> list[Label]:
-    """Labels from a command line or a file, as numbers where those of the classifier are numbers."""
-    if clf is None or clf.classes_.dtype.kind not in "iu":
-        return list(texts)
+def as_labels(clf: XLDA | None, labels: list[Any]) -> list[Any]:
+    """Labels from a command line or a file as those of the classifier are, numbers or text. None is left."""
+    if clf is None:
+        return labels
+    if clf.classes_.dtype.kind not in "iu":
+        return [None if label is None else str(label) for label in labels]
     try:
-        return [int(text) for text in texts]
-    except ValueError:
-        raise ValueError(f"The labels of this model are whole numbers; got {texts[0]!r}.") from None
+        return [None if label is None else int(label) for label in labels]
+    except ValueError as error:
+        raise ValueError(f"The labels of this model are whole numbers: {error}.") from None
 
 
 def _found(name: str, model: Path) -> str:

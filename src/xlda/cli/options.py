@@ -16,7 +16,7 @@ class OnError(StrEnum):
     skip = "skip"
 
 
-Model = Annotated[Path, typer.Argument(help="Model file.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Model file.", show_default=False, readable=False)]
 Where = Annotated[
     list[str],
     typer.Argument(
@@ -45,7 +45,16 @@ BackboneName = Annotated[
     typer.Option(
         "--backbone",
         "-b",
-        help="efficientnet-lite0, or an ONNX file. By default that of the model, else efficientnet-lite0.",
+        help="efficientnet-lite0, which is the default, or an ONNX file.",
+        show_default=False,
+    ),
+]
+OwnBackbone = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        "-b",
+        help="Where the ONNX file of the model's backbone is, if not beside the model or here.",
         show_default=False,
     ),
 ]

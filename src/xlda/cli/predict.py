@@ -16,13 +16,14 @@ def predict(
     model: options.Model,
     where: options.Where,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many classes to name, best first.")] = 5,
-    backbone: options.BackboneName = None,
+    backbone: options.OwnBackbone = None,
     on_error: options.Skip = options.OnError.stop,
     json: options.Json = False,
 ) -> None:
     """Say what photos show: the best classes with their scores.
 
-    A score is a log posterior up to a constant: a class that is 2.3 ahead is ten times as likely.
+    A score is a log posterior up to a constant: a class that is 2.3 ahead is ten times as likely, if the
+    model has it right. With few photos of each class it is far too sure.
 
     $ xlda predict shop.xlda photo.jpg
     """

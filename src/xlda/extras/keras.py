@@ -9,7 +9,7 @@ import numpy as np
 from xlda.arrays import Array
 from xlda.classifier import XLDA
 from xlda.convert import Layer, checked_layer
-from xlda.extras.plain import plain_layer
+from xlda.extras.plain import refuse_power
 
 
 def read_layer(dense: Any, labels: Any = None) -> Layer:
@@ -29,5 +29,6 @@ def read_layer(dense: Any, labels: Any = None) -> Layer:
 
 def to_weights(clf: XLDA) -> list[Array]:
     """Kernel and bias of the equal `Dense` layer, float32, as `set_weights` takes them."""
-    weight, bias = plain_layer(clf)
+    refuse_power(clf)
+    weight, bias = clf.to_linear()
     return [np.ascontiguousarray(weight.T, np.float32), bias.astype(np.float32)]

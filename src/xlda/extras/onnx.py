@@ -19,6 +19,8 @@ import numpy as np
 from xlda.arrays import Array
 from xlda.classifier import XLDA
 from xlda.convert import Layer, checked_layer
+from xlda.extras.plain import active_layer
+from xlda.storage import replaced
 
 LABELS, POWER = "xlda.labels", "xlda.power"  # in the metadata: a list in JSON; and a number
 OPSET, IR_VERSION = 17, 8  # old enough for every onnxruntime of the last years
@@ -67,7 +69,8 @@ def split(path: str | os.PathLike[str], backbone: str | os.PathLike[str], labels
         onnx.checker.check_model(cut)
     except onnx.checker.ValidationError as error:
         raise ValueError(f"{path} cannot be split: {str(error).splitlines()[0]}") from error
-    onnx.save(cut, os.fspath(backbone))
+    with replaced(backbone) as unfinished:
+        onnx.save(cut, os.fspath(unfinished))
     return layer
 
 
@@ -77,12 +80,11 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     With `top_k`, to "scores" and "indices" (n, top_k) instead, best first. The label of index i is entry i of
     the JSON list in the metadata under "xlda.labels". `power` is part of the graph.
     """
-    labels = clf.classes_.tolist()
+    weight, bias, labels = active_layer(clf)
     if top_k is not None:
         if isinstance(top_k, bool) or not isinstance(top_k, Integral) or not 1 <= top_k <= len(labels):
             raise ValueError(f"top_k is between 1 and the number of classes, {len(labels)}; got {top_k!r}.")
         top_k = int(top_k)
-    weight, bias = clf.to_linear()
     centre = clf.snapshot().head.centre.astype(np.float64)
     constants = {"centre": centre, "weight": weight, "bias": bias + weight @ centre}
     nodes, last = [], "embedding"
@@ -117,7 +119,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     power = {} if clf.power is None else {POWER: json.dumps(float(clf.power))}
     helper.set_model_props(model, {LABELS: json.dumps(labels), **power})
     onnx.checker.check_model(model)
-    onnx.save(model, os.fspath(path))
+    with replaced(path) as unfinished:
+        onnx.save(model, os.fspath(unfinished))
 
 
 def open_model(path: str | os.PathLike[str]) -> Any:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from xlda.arrays import Array
 from xlda.classifier import XLDA
 from xlda.convert import Layer, checked_layer
-from xlda.extras.plain import plain_layer
+from xlda.extras.plain import active_layer, refuse_power
+from xlda.storage import replaced, save_tensors
 
 FLOATS = ("F16", "F32", "F64")
 LABELS = "xlda.labels"  # in the metadata of a safetensors file: a list in JSON
@@ -51,16 +51,21 @@ def read_layer(
 
 def write_layer(clf: XLDA, path: str | os.PathLike[str]) -> None:
     """The equal layer as tensors "weight" and "bias", float32, and labels: `.safetensors` or `.npz`."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"No folder {path.parent} to write {path.name} in.")
-    weight, bias = (np.ascontiguousarray(array, np.float32) for array in plain_layer(clf))
-    if path.suffix == ".safetensors":
-        save_file({"weight": weight, "bias": bias}, path, {LABELS: json.dumps(clf.classes_.tolist())})
-    elif path.suffix == ".npz":
-        np.savez(path, weight=weight, bias=bias, labels=clf.classes_)
-    else:
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".safetensors", ".npz"):
         raise ValueError(f"{path} is neither .safetensors nor .npz.")
+    refuse_power(clf)
+    layer = active_layer(clf)
+    tensors: dict[str, Any] = {
+        "weight": layer.weight.astype(np.float32),
+        "bias": layer.bias.astype(np.float32),
+    }
+    with replaced(path) as unfinished:
+        if suffix == ".npz":
+            with unfinished.open("wb") as file:
+                np.savez(file, **tensors, labels=np.array(layer.labels))
+        else:
+            save_tensors(tensors, unfinished, {LABELS: json.dumps(layer.labels)})
 
 
 def _tensors(path: Path) -> tuple[dict[str, Array], Any]:
@@ -68,7 +73,7 @@ def _tensors(path: Path) -> tuple[dict[str, Array], Any]:
     with path.open("rb"):
         pass  # a missing or forbidden file is the system's own error, with its name
     try:
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             with np.load(path, allow_pickle=False) as file:
                 tensors = dict(file)
             labels = tensors.pop("labels", None)

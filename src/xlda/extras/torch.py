@@ -16,7 +16,7 @@ import numpy as np
 
 from xlda.classifier import XLDA, load
 from xlda.convert import Layer, checked_layer
-from xlda.extras.plain import plain_layer
+from xlda.extras.plain import refuse_power
 from xlda.head import Head
 
 
@@ -32,7 +32,8 @@ def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:
 
 def to_linear(clf: XLDA) -> torch.nn.Linear:
     """The equal `Linear`, float32: to deploy, or to start training end to end from."""
-    weight, bias = plain_layer(clf)
+    refuse_power(clf)
+    weight, bias = clf.to_linear()
     linear = torch.nn.Linear(weight.shape[1], len(weight))
     with torch.no_grad():
         linear.weight.copy_(torch.from_numpy(weight))
