@@ -225,6 +225,14 @@ def test_a_model_of_bare_embeddings_takes_no_photos(shop, call, rng):
     assert "whole numbers" in call("forget", "bare.xlda", "--class", "seven", expect=1)
 
 
+def test_numbers_that_are_labels_are_printed_as_they_are(shop, call, rng):
+    np.savez("x.npz", embedding=rng.normal(size=(20, 6)), label=np.repeat([1234, 7], 10))
+    call("fit", "x.npz", "-o", "x.xlda")
+    for command in (("predict", "x.xlda", "x.npz"), ("inspect", "x.xlda", "--few", 50)):
+        assert any(line.endswith("  1234") for line in call(*command).splitlines())
+    call("evaluate", "x.xlda", "x.npz")
+
+
 def test_labels_in_files_are_read_as_the_model_has_them(shop, call, rng):
     X, numbers = rng.normal(size=(20, 6)) + np.repeat([[0.0], [9.0]], 10, axis=0), np.repeat([3, 7], 10)
     np.savez("numbers.npz", embedding=X, label=numbers)

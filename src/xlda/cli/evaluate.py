@@ -69,10 +69,10 @@ def evaluate(
     if result["unknown_classes"]:
         names = ", ".join(map(str, result["unknown_classes"][:TOP]))
         say(f"never learned: {len(result['unknown_classes']):,} of these classes ({names})")
-    rows = [(100 * right[label] / times, times, label) for label, times in asked.items()]
+    rows = [(100 * right[label] / times, times, str(label)) for label, times in asked.items()]
     rows = sorted((row for row in rows if row[0] < 100), key=lambda row: (row[0], -row[1]))[:worst]
     say_table(("right, %", "samples", "worst classes"), rows)
-    often = [(times, label, named) for (label, named), times in mistakes.most_common(worst)]
+    often = [(times, str(label), str(named)) for (label, named), times in mistakes.most_common(worst)]
     say_table(("times", "commonest mistakes", "taken for"), often)
 
 

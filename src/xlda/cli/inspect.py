@@ -63,11 +63,11 @@ def inspect(
     )
     say_table(
         ("apart", "confusable", "with"),
-        [(pair["distance"], *pair["labels"]) for pair in result["confusable"]],
+        [(pair["distance"], *map(str, pair["labels"])) for pair in result["confusable"]],
     )
     say_table(
         ("samples", f"{len(scarce):,} classes with fewer than {few}"),
-        [(f"{counts[i]:g}", names[i]) for i in scarce[:10]],
+        [(f"{counts[i]:g}", str(names[i])) for i in scarce[:10]],
     )
 
 

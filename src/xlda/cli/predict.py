@@ -39,4 +39,4 @@ def predict(
         return
     for one in found:
         say(one["name"])
-        say_table(("score", "label"), [(best["score"], best["label"]) for best in one["best"]])
+        say_table(("score", "label"), [(best["score"], str(best["label"])) for best in one["best"]])
