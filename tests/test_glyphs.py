@@ -17,7 +17,7 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from fontTools.ttLib import TTCollection, TTFont
 from PIL import Image, ImageFont
 
-from xlda.glyphs import Sample, find_glyphs, fonts, pictures
+from xlda.glyphs import Sample, embed_glyphs, find_glyphs, fonts, pictures
 from xlda.glyphs.classes import fonts_of_classes
 from xlda.glyphs.outlines import MOST_ALIKE, Characters, is_character
 
@@ -379,3 +379,26 @@ def test_without_matplotlib_there_are_no_default_fonts(monkeypatch):
     monkeypatch.setattr(fonts, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"those of matplotlib: pip install 'xlda\[glyphs\]'"):
         find_glyphs()
+
+
+class Mean:
+    """A backbone whose embedding is the mean grey."""
+
+    n_features = 3
+
+    def prepare(self, image):
+        return np.asarray(image)
+
+    def embed(self, pixels):
+        return pixels.mean(axis=(1, 2))
+
+
+@pytest.mark.parametrize("n", [0, 1, 32, 33, 70])
+def test_embeddings_come_in_the_order_of_the_samples(n):
+    found = find_glyphs(n_classes=35)
+    samples, done = found.samples("train", 2)[:n], []
+    embeddings = embed_glyphs(found, samples, Mean(), size=24, progress=done.append)
+    assert embeddings.dtype == np.float32
+    want = [np.asarray(found.render(sample, 24)).mean(axis=(0, 1)) for sample in samples]
+    np.testing.assert_allclose(embeddings, np.reshape(want, (n, 3)), rtol=1e-6)
+    assert sum(done) == n

@@ -1,9 +1,7 @@
-"""The data: characters, drawn in one thread while the network embeds them in others."""
+"""The data: characters, drawn and embedded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +9,10 @@ import numpy as np
 from xlda import backbones
 from xlda.arrays import Array
 from xlda.backbones import Backbone
-from xlda.glyphs import GlyphSet, Sample, find_glyphs
+from xlda.glyphs import GlyphSet, Sample, embed_glyphs, find_glyphs
 from xlda.progress import Progress
 
 SIZE = 96  # pixels a side
-BATCH = 32  # images drawn while as many are embedded
 
 
 class Part(NamedTuple):
@@ -55,26 +52,5 @@ def draw_and_embed(n_classes: int, per_class: tuple[int, int], seed: int, progre
 
 
 def _embedded(glyphs: GlyphSet, backbone: Backbone, samples: list[Sample], bar: Progress) -> Part:
-    found = []
-    for pixels in _drawn(glyphs, backbone, samples):
-        found.append(backbone.embed(pixels))
-        bar.advance(len(pixels))
-    return Part(samples, np.concatenate(found), np.array([sample.label for sample in samples]))
-
-
-def _drawn(glyphs: GlyphSet, backbone: Backbone, samples: list[Sample]) -> Iterator[Array]:
-    """Pixels of the samples, batch after batch; the next one is being drawn meanwhile."""
-
-    def draw(start: int) -> Array:
-        some = samples[start : start + BATCH]
-        return np.stack([backbone.prepare(glyphs.render(sample, SIZE)) for sample in some])
-
-    pool = ThreadPoolExecutor(1, thread_name_prefix="xlda-drawing")
-    try:
-        coming = pool.submit(draw, 0)
-        for start in range(BATCH, len(samples), BATCH):
-            pixels, coming = coming.result(), pool.submit(draw, start)
-            yield pixels
-        yield coming.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    embeddings = embed_glyphs(glyphs, samples, backbone, size=SIZE, progress=bar.advance)
+    return Part(samples, embeddings, np.array([sample.label for sample in samples]))

@@ -8,7 +8,8 @@ try:
 except ImportError:
     raise ImportError("xlda.glyphs needs pillow and fontTools: pip install 'xlda[glyphs]'") from None
 
+from xlda.glyphs.embedding import embed_glyphs
 from xlda.glyphs.finding import find_glyphs
 from xlda.glyphs.glyph_set import GlyphSet, Sample
 
-__all__ = ["GlyphSet", "Sample", "find_glyphs"]
+__all__ = ["GlyphSet", "Sample", "embed_glyphs", "find_glyphs"]
