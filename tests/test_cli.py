@@ -216,6 +216,24 @@ def test_a_model_refuses_photos_through_another_backbone(shop, model, call):
     assert "--backbone" in call("predict", model, "test", expect=1)
 
 
+def test_embeddings_of_two_backbones_make_no_model(shop, call):
+    write_network(shop / "other.onnx", 1)
+    for name in ("tiny", "other"):
+        call("embed", "train" if name == "tiny" else "new", "-o", f"{name}.parquet", "-b", f"{name}.onnx")
+    error = call("fit", "tiny.parquet", "other.parquet", "-o", "both.xlda", expect=1)
+    assert "backbone tiny; got embeddings of other" in error
+
+
+def test_top_5_is_the_best_five(shop, call, rng):
+    X, y = rng.normal(size=(160, 6)), np.repeat(np.arange(8), 20)
+    np.savez("x.npz", embedding=X, label=y)
+    call("fit", "x.npz", "-o", "x.xlda")
+    best = xlda.load("x.xlda").decision_function(X.astype(np.float32)).argsort(axis=1)[:, -5:]
+    found = call("evaluate", "x.xlda", "x.npz", "--json")["top_5_accuracy"]
+    assert found == pytest.approx((best == y[:, None]).any(axis=1).mean(), abs=0.01)
+    assert found < 0.99
+
+
 def test_a_model_of_bare_embeddings_takes_no_photos(shop, call, rng):
     np.savez("bare.npz", embedding=rng.normal(size=(20, 6)), label=np.repeat([3, 7], 10))
     call("fit", "bare.npz", "-o", "bare.xlda")

@@ -277,3 +277,12 @@ def test_the_backbone_travels_with_the_model(tmp_path):
         other.merge(loaded)
     assert XLDA().merge(loaded).backbone_ == loaded.backbone_
     assert loaded.fit(X, y).backbone_ is None
+
+
+def test_a_link_to_a_model_stays_one(tmp_path):
+    clf = XLDA().fit([[0.0], [1.0], [5.0]], ["a", "a", "b"])
+    clf.save(tmp_path / "model.xlda")
+    (tmp_path / "link.xlda").symlink_to(tmp_path / "model.xlda")
+    clf.partial_fit([[9.0]], ["c"]).save(tmp_path / "link.xlda")
+    assert (tmp_path / "link.xlda").is_symlink()
+    assert xlda.load(tmp_path / "model.xlda").classes_.tolist() == ["a", "b", "c"]
