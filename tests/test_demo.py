@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import shlex
 import shutil
 import subprocess
@@ -284,3 +285,14 @@ def test_rows_are_positions_in_the_order():
     for labels in itertools.permutations("abcd", 3):
         expected = [order.tolist().index(label) for label in labels]
         assert stream.rows_of(np.array(labels), order).tolist() == expected
+
+
+def test_the_command_at_its_default_number_of_images(tmp_path, capsys):
+    """With these, one way of finding eigenvalues failed: most of them are equal."""
+    pytest.importorskip("typer")
+    from xlda.cli.app import run
+
+    assert run(["demo", "--classes", "24", "--out", str(tmp_path / "demo"), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert figures["saved"]["n_same"] == 48
+    assert (tmp_path / "demo" / "report.html").exists()

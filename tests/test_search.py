@@ -489,3 +489,25 @@ def test_fisher_takes_batches_to_all_of_few_classes(rng, monkeypatch):
     assert not calls
     np.testing.assert_array_equal(clf.predict(queries), exact.predict(queries))
     assert calls == [len(queries)]
+
+
+def test_directions_are_found_another_way_where_the_first_fails(monkeypatch, rng):
+    """LAPACK's quick way of finding some eigenvalues gives up on some matrices."""
+    from scipy.linalg import LinAlgError
+
+    from xlda.search import coordinates
+
+    matrix = rng.normal(size=(20, 20))
+    matrix = matrix @ matrix.T
+    plain, eigh = coordinates._largest(matrix, 4), coordinates.eigh
+
+    def fails(*arguments, **options):
+        if "subset_by_index" in options:
+            raise LinAlgError("Internal Error.")
+        return eigh(*arguments, **options)
+
+    monkeypatch.setattr(coordinates, "eigh", fails)
+    values, vectors = coordinates._largest(matrix, 4)
+    np.testing.assert_allclose(values, plain[0])
+    np.testing.assert_allclose(np.abs(vectors.T @ plain[1]), np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(values, np.sort(np.linalg.eigvalsh(matrix))[-4:])

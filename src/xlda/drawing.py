@@ -72,6 +72,6 @@ def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Genera
 
 def _root(matrix: Array) -> Array:
     """Symmetric root of the nearest covariance. Unlike eigenvectors it has no sign that rounding may turn."""
-    values, vectors = eigh(matrix)
+    values, vectors = eigh(matrix, driver="evd")  # the default may fail where many values are equal
     root: Array = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return root

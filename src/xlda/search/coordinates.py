@@ -41,7 +41,7 @@ def fisher_coordinates(classes: Classes, n_coordinates: int, seed: int = 0) -> C
         rows = np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
     white = solve_triangular(factor, classes.weights[rows].T.astype(np.float64), lower=True)
     scatter = white @ white.T / max(len(rows), 1)
-    spread, turn = eigh(scatter, subset_by_index=(d - min(n_coordinates, d), d - 1))
+    spread, turn = _largest(scatter, min(n_coordinates, d))
     turn, spread = turn[:, ::-1], spread[::-1]
     of_weights = solve_triangular(factor, turn, lower=True, trans="T")
     return Coordinates((factor @ turn).astype(dtype), of_weights.astype(dtype), np.maximum(spread, 0.0))
@@ -57,3 +57,13 @@ def _factor(precision: Array) -> Array:
             return lower
         except LinAlgError:
             jitter = max(10 * jitter, 1e-7 * mean)
+
+
+def _largest(matrix: Array, n: int) -> tuple[Array, Array]:
+    """The `n` largest eigenvalues, in ascending order, and their vectors."""
+    d = len(matrix)
+    try:
+        values, vectors = eigh(matrix, subset_by_index=(d - n, d - 1))
+    except LinAlgError:  # this way may fail where many values are equal
+        values, vectors = eigh(matrix, driver="evd")
+    return values[-n:], vectors[:, -n:]
