@@ -1,9 +1,9 @@
 """Rows of a fully connected layer, beside what was learned from samples.
 
 A layer is defined up to a shift common to its rows, and its scale is arbitrary, so its logits cannot stand
-beside those of LDA as they are. Among its own classes the layer goes on deciding as it did; what is fitted is
-one scale and one offset for all of its rows, from classes that are not the layer's: for samples of these,
-every logit of the layer is one of a wrong class. `docs/math.md` says more.
+beside those of LDA as they are. What is fitted is one scale and one offset for all of its rows: to samples of
+its own classes where there are enough, else to those of other classes, for which every logit of the layer is
+one of a wrong class. As samples of a class come, its row fades. `docs/math.md` says more.
 """
 
 from __future__ import annotations

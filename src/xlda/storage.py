@@ -83,6 +83,12 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     flush_to_disk(path.parent)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that nobody ever sees a part of it."""
+    with replaced(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
 def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
     """Read what `write` wrote. Anything else, and a damaged file, is a ValueError that says what is wrong."""
     path = Path(path)

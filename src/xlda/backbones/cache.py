@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from xlda.storage import replaced
+from xlda.storage import write_whole
 
 
 def cache_folder() -> Path:
@@ -39,9 +39,3 @@ def cached(name: str, build: Callable[[], bytes]) -> bytes:
     except OSError:
         pass
     return content
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it."""
-    with replaced(path) as unfinished:
-        unfinished.write_bytes(content)

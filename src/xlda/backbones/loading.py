@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from xlda.backbones import lite0
-from xlda.backbones.cache import write_whole
 from xlda.backbones.network import Backbone, only_input, open_session
 from xlda.backbones.preprocessing import Preprocessing
+from xlda.storage import write_whole
 
 METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocessing in JSON
 

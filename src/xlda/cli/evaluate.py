@@ -40,7 +40,7 @@ def evaluate(
     samples = for_model(where, clf, model, backbone, on_error, choice)
     for batch in samples.labelled("evaluating"):
         best, _ = clf.predict_topk(batch.embeddings, TOP)
-        for label, names in zip(_plain(batch.labels), best.tolist(), strict=True):
+        for label, names in zip(batch.labels, best.tolist(), strict=True):
             asked[label] += 1
             n_among += label in names
             if names[0] == label:
@@ -74,7 +74,3 @@ def evaluate(
     say_table(("right, %", "samples", "worst classes"), rows)
     often = [(times, str(label), str(named)) for (label, named), times in mistakes.most_common(worst)]
     say_table(("times", "commonest mistakes", "taken for"), often)
-
-
-def _plain(labels: list[Any]) -> list[Label]:
-    return [label.item() if hasattr(label, "item") else label for label in labels]

@@ -49,7 +49,7 @@ def inspect(
     if json:
         say_json(result)
         return
-    name = "not known" if clf.backbone_ is None else clf.backbone_["name"]
+    name = (clf.backbone_ or {}).get("name", "not known")
     say_table(
         ("", ""),
         [
