@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test clean
+.PHONY: demo test report clean
 
 demo: $(READY)
 	$(BIN)/xlda demo
@@ -14,10 +14,20 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/pytest
 
+# All benchmarks, and the report on them. PRESET=quick takes minutes, standard up to two hours, full a day or more.
+PRESET ?= standard
+report: .venv/.ready-to-measure
+	$(BIN)/python benchmarks/run.py --preset $(PRESET)
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo report
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+.venv/.ready-to-measure: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]' torch==2.13.0
+	$(BIN)/python -m pip install --quiet --no-deps efficientnet_lite_pytorch==0.1.0
 	touch $@

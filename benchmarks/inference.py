@@ -228,7 +228,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--npz", type=Path, help="real embeddings, see benchmarks/embeddings.py")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--out", type=Path, default=RESULTS / "inference.json")
     arguments = parser.parse_args()
+    begin = time.perf_counter()
     for name, there in (("torch", HAS_TORCH), ("FAISS", HAS_FAISS)):
         if not there:
             print(f"{name} is not installed: skipped.")
@@ -236,14 +238,15 @@ def main() -> None:
     if arguments.npz:
         with np.load(arguments.npz) as file:
             n_real = len(np.unique(file["y"]))
-    results: dict[str, Any] = {"machine": machine.describe(), "sizes": []}
+    results: dict[str, Any] = {"machine": machine.describe(), "seed": 0, "sizes": []}
     for n_classes in arguments.sizes:
         is_real = n_classes <= n_real
         data = embeddings.real(arguments.npz, n_classes) if is_real else embeddings.synthetic(n_classes)
         results["sizes"].append(measure_size(data, n_classes))
         gc.collect()
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "inference.json").write_text(json.dumps(results) + "\n")
+    results["seconds"] = time.perf_counter() - begin
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(results) + "\n")
     print("\n" + inference_page.tables(results))
 
 

@@ -4,3 +4,12 @@
 def table(header: list[str], rows: list[list[str]]) -> str:
     """A table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in the unit people would use."""
+    if not seconds:
+        return ""
+    if seconds < 120:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

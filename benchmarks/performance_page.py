@@ -13,7 +13,7 @@ from typing import Any
 
 import inference_page
 import machine
-from markdown import table
+from markdown import duration, table
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -88,19 +88,37 @@ def _between_marks(name: str, text: str, page: str) -> str:
 
 def training_tables(results: dict[str, Any]) -> str:
     """Cost of a sample against the limit, and an epoch beside the paper's."""
-    cost, epochs = [], []
+    return "\n\n".join([COST, cost_table(results), EPOCH, epoch_table(results), made_by(results)])
+
+
+def made_by(results: dict[str, Any]) -> str:
+    """The command, and on what it ran."""
+    return f"`python benchmarks/training.py`, {machine.in_words(results['machine'])}."
+
+
+def cost_table(results: dict[str, Any]) -> str:
+    """A sample against the limit."""
+    rows = []
+    methods = ("xlda 4096", "xlda 512", "xlda 1")
     for name, shape in results["shapes"].items():
         time = {method: median(values) for method, values in shape["timings"].items()}
-        methods = ("xlda 4096", "xlda 512", "xlda 1")
         cells = [f"{1e6 * median(time[f'limit beside {method}'] for method in methods):.1f}"]
         for method in methods:
             ratio = times_the_limit(shape["timings"], method)
             cells.append(f"{1e6 * time[method]:.1f} ({ratio:.2f}x)")
-        cost.append([name, f"{shape['classes']:,}", *cells, f"{1e6 * time['published']:,.0f}"])
-        n, xlda = shape["samples"], time["xlda 512"]
-        fc = time.get("fc")
+        rows.append([name, f"{shape['classes']:,}", *cells, f"{1e6 * time['published']:,.0f}"])
+    header = ["shape", "classes", "limit", "batch 4096", "batch 512", "one a call", "published rule"]
+    return table(header, rows)
+
+
+def epoch_table(results: dict[str, Any]) -> str:
+    """An epoch beside the paper's T2 and T5."""
+    rows = []
+    for name, shape in results["shapes"].items():
+        time = {method: median(values) for method, values in shape["timings"].items()}
+        n, xlda, fc = shape["samples"], time["xlda 512"], time.get("fc")
         paper = PAPER.get(name, (None,) * 4)
-        epochs.append(
+        rows.append(
             [
                 name,
                 f"{shape['classes']:,} x {n:,}",
@@ -117,34 +135,10 @@ def training_tables(results: dict[str, Any]) -> str:
                 times(paper[3] and paper[3] / paper[2]),
             ]
         )
-    return "\n\n".join(
-        [
-            COST,
-            table(
-                ["shape", "classes", "limit", "batch 4096", "batch 512", "one a call", "published rule"], cost
-            ),
-            EPOCH,
-            table(
-                [
-                    "shape",
-                    "classes x samples",
-                    "FC",
-                    "published rule",
-                    "XLDA",
-                    "FC / XLDA",
-                    "published / XLDA",
-                    "FC converged / XLDA",
-                    "paper: FC",
-                    "paper: SLDA",
-                    "paper: XLDA",
-                    "paper: FC / XLDA",
-                    "paper: FC converged / XLDA",
-                ],
-                epochs,
-            ),
-            f"`python benchmarks/training.py`, {machine.in_words(results['machine'])}.",
-        ]
-    )
+    header = ["shape", "classes x samples", "FC", "published rule", "XLDA", "FC / XLDA", "published / XLDA"]
+    header += ["FC converged / XLDA", "paper: FC", "paper: SLDA", "paper: XLDA", "paper: FC / XLDA"]
+    header += ["paper: FC converged / XLDA"]
+    return table(header, rows)
 
 
 def times_the_limit(timings: dict[str, list[float]], method: str) -> float:
@@ -256,15 +250,6 @@ def draw(growth: dict[str, list[dict[str, Any]]]) -> None:
     panels[0].set_ylabel("microseconds a sample")
     panels[0].legend()
     figure.savefig(PLOT, dpi=110, metadata={"Software": None})
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds in the unit people would use."""
-    if not seconds:
-        return ""
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def times(ratio: float | None) -> str:

@@ -151,7 +151,7 @@ def warmed_up(stream: Stream) -> XLDA:
     return clf
 
 
-def measure_shape(name: str, full: bool) -> dict[str, Any]:
+def measure_shape(name: str, full: bool, rounds: int) -> dict[str, Any]:
     """Seconds per sample of every method, every timing kept."""
     n_classes, n_samples = SHAPES[name]
     stream = Stream(n_classes)
@@ -159,7 +159,7 @@ def measure_shape(name: str, full: bool) -> dict[str, Any]:
     timings: dict[str, list[float]] = {"published": []}
     published = PublishedRule(n_classes)
     sizes = [(4096, 32_768), (512, 32_768), (1, 8_192)]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         X, y = stream.draw(32_768)
         for batch_size, n in sizes:
             timings.setdefault(f"limit beside xlda {batch_size}", []).append(limit(X) / len(X))
@@ -186,24 +186,24 @@ def full_pass(n_samples: int, stream: Stream) -> dict[str, Any]:
     return {**total, "classes learned": len(clf.classes_), "samples learned": clf.n_samples_seen_}
 
 
-def measure_growth() -> dict[str, list[dict[str, Any]]]:
+def measure_growth(rounds: int) -> dict[str, list[dict[str, Any]]]:
     """How the cost of a sample grows with the number of classes, the batch size and the width."""
     growth: dict[str, list[dict[str, Any]]] = {"classes": [], "batch size": [], "d": []}
-    for n_classes in (200, 1_000, 8_142, 50_000, 81_000):
-        growth["classes"].append({"at": n_classes, **compare(Stream(n_classes), 512)})
+    for n_classes in (200, 1_000, 8_142, 20_000, 50_000, 81_000):
+        growth["classes"].append({"at": n_classes, **compare(Stream(n_classes), 512, rounds)})
     for batch_size in (1, 4, 16, 64, 256, 1024, 4096, 16_384):
-        growth["batch size"].append({"at": batch_size, **compare(Stream(1_000), batch_size)})
+        growth["batch size"].append({"at": batch_size, **compare(Stream(1_000), batch_size, rounds)})
     for n_features in (64, 128, 256, 512, 1024, 2048):
-        growth["d"].append({"at": n_features, **compare(Stream(1_000, n_features), 512)})
+        growth["d"].append({"at": n_features, **compare(Stream(1_000, n_features), 512, rounds)})
     return growth
 
 
-def compare(stream: Stream, batch_size: int, n: int = 16_384) -> dict[str, list[float]]:
+def compare(stream: Stream, batch_size: int, rounds: int, n: int = 16_384) -> dict[str, list[float]]:
     """Seconds per sample of the limit and of XLDA, in turns."""
     clf = warmed_up(stream)
     n = n if batch_size > 16 else n // 2
     timings: dict[str, list[float]] = {"limit": [], "xlda": []}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         X, y = stream.draw(n)
         timings["limit"].append(limit(X) / n)
         timings["xlda"].append(learn(clf, X, y, batch_size) / n)
@@ -241,19 +241,23 @@ def main() -> None:
     """Measure, store, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--full", action="store_true", help="XLDA over every sample; no growth curves")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of timings; the median counts")
+    parser.add_argument("--out", type=Path, help="instead of the file above")
     arguments = parser.parse_args()
+    begin = time.perf_counter()
     if torch is None:
         print("torch is not installed: the FC layer is skipped. pip install torch to have it.\n")
-    results: dict[str, Any] = {"machine": machine.describe(), "full": arguments.full, "shapes": {}}
+    results: dict[str, Any] = {"machine": machine.describe(), "seed": 0, "full": arguments.full, "shapes": {}}
     for name in SHAPES:
         print(f"measuring {name} ...", flush=True)
-        results["shapes"][name] = measure_shape(name, arguments.full)
+        results["shapes"][name] = measure_shape(name, arguments.full, arguments.rounds)
     if not arguments.full:
         print("measuring growth ...", flush=True)
-        results["growth"] = measure_growth()
+        results["growth"] = measure_growth(arguments.rounds)
         results["profile"] = measure_profile()
-    path = RESULTS / ("training-full.json" if arguments.full else "training.json")
-    path.parent.mkdir(exist_ok=True)
+    results["seconds"] = time.perf_counter() - begin
+    path = arguments.out or RESULTS / ("training-full.json" if arguments.full else "training.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     page = performance_page
     print("\n" + (page.full_table if arguments.full else page.training_tables)(results))

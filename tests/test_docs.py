@@ -52,6 +52,49 @@ def test_the_conversion_page_shows_the_stored_results(monkeypatch):
     sys.modules.pop("conversion_page")
 
 
+@pytest.fixture
+def results_page(monkeypatch):
+    pytest.importorskip("markdown_it")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import results_page
+
+    yield results_page
+    for path in (ROOT / "benchmarks").glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def test_the_report_shows_the_stored_results(results_page):
+    results = results_page.stored(ROOT / "benchmarks" / "results")
+    page = (ROOT / "docs" / "results.md").read_text()
+    assert results_page.page(results, "standard") == page
+    html = (ROOT / "docs" / "results.html").read_text()
+    assert results_page.as_html(page, ROOT / "docs") == html
+
+
+def test_a_changed_figure_would_be_noticed_in_the_report(results_page):
+    page = (ROOT / "docs" / "results.md").read_text()
+    changes = {
+        "accuracy": lambda found: found["sources"][0]["methods"]["XLDA"][0]["checkpoints"][-1],
+        "race": lambda found: found["courses"][0]["xlda"],
+        "on_par": lambda found: found["cases"][0]["points"][0]["runs"][0]["methods"]["XLDA"],
+    }
+    for name, place in changes.items():
+        results = results_page.stored(ROOT / "benchmarks" / "results")
+        changed = place(results[name])
+        right = changed["right"]
+        changed["right"] = [0 * n for n in right] if isinstance(right, list) else right // 2
+        assert results_page.page(results, "standard") != page, name
+
+
+def test_every_benchmark_of_the_report_has_results_and_every_plot_is_there(results_page):
+    named = {name for name, _ in results_page.SECTIONS}
+    assert set(results_page.stored(ROOT / "benchmarks" / "results")) == named
+    page = (ROOT / "docs" / "results.md").read_text()
+    plots = re.findall(r"\]\((results/[^)]+)\)", page)
+    assert len(plots) == len(set(plots)) >= 8
+    assert all((ROOT / "docs" / plot).exists() for plot in plots)
+
+
 def test_every_command_has_a_page_with_its_options():
     """The page shows what --help prints, in whatever layout the installed typer gives it."""
     typer = pytest.importorskip("typer")

@@ -378,6 +378,8 @@ def test_with_zeros_for_the_inactive_probabilities_are_those_of_the_logits(rng):
 def test_auto_is_dense_for_few_and_fisher_for_many():
     assert isinstance(chosen_search("auto", 1000, 1280), Dense)
     assert isinstance(chosen_search("auto", 8142, 1280), Fisher)
+    assert isinstance(chosen_search("auto", 1000, 1280, half=True), Fisher)
+    assert isinstance(chosen_search("auto", 500, 1280, half=True), Dense)
     assert isinstance(chosen_search("lsh", 8142, 1280), LSH)
 
 

@@ -748,7 +748,7 @@ class XLDA(Predicting):
         """The search that the parameter stands for. One that is tuned needs classes to draw queries from."""
         imported = self._imported
         if imported is None or 2 * imported.n_unseen(self._moments.counts) <= len(self._labels):
-            return chosen_search(self.search, self._labels.n_rows, self.n_features_in_)
+            return chosen_search(self.search, self._labels.n_rows, self.n_features_in_, self._absorbed.half)
         if self.search not in ("auto", "dense") and not isinstance(self.search, Dense):
             raise ValueError(
                 f"search={self.search!r} needs samples of most classes, which a layer converted without "

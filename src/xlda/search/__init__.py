@@ -17,6 +17,7 @@ from xlda.search.protocol import Classes, Index, Search
 __all__ = ["LSH", "Classes", "Dense", "Faiss", "Fisher", "Index", "Search", "check_search", "chosen_search"]
 
 MANY = 2**22  # numbers in the weights: with more, looking at all of them takes longer than searching
+MANY_HALF = 2**20  # the same in half precision: they are converted at every call
 KINDS = {"dense": Dense, "fisher": Fisher, "lsh": LSH, "faiss": Faiss}
 _DEFAULTS: dict[str, Search] = {name: kind() for name, kind in KINDS.items()}
 
@@ -30,12 +31,12 @@ def check_search(search: Any) -> None:
         raise ValueError(f"search is 'auto', one of {tuple(KINDS)}, or a Search; got {search!r}.")
 
 
-def chosen_search(search: str | Search, n_rows: int, d: int) -> Search:
-    """The search that a parameter stands for, with this many classes of this width."""
+def chosen_search(search: str | Search, n_rows: int, d: int, half: bool = False) -> Search:
+    """The search that a parameter stands for, with this many classes of this width and precision."""
     if not isinstance(search, str):
         return search
     if search == "auto":
-        search = "fisher" if n_rows * d > MANY else "dense"
+        search = "fisher" if n_rows * d > (MANY_HALF if half else MANY) else "dense"
     return _DEFAULTS[search]
 
 

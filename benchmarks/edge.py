@@ -1,0 +1,330 @@
+"""The edge profile: tens of thousands of classes, one core, 1.5 GiB: what takes how long, and what memory.
+
+    python benchmarks/edge.py --npz glyphs.npz [--sizes 10000 25000 50000] [--out edge.json]
+
+Models are learned and saved here; each is then used in a process of its own, which is bound to one core and
+whose address space is limited. Beside the memory measured there stands what `formula` predicts, and how many
+classes fit a board by it. The file is that of benchmarks/characters.py. Takes about five minutes.
+
+NumPy and xlda are imported by the functions that use them: the limited process measures how long that takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import edge_page
+import machine
+
+SEED, MIB = 0, 2**20
+LIMIT = 1536 * MIB  # of the address space of the limited process
+BOARD = 3 * 10**9  # of the 4 GB of a board, what is left to the process
+WIDTHS = (256, 512, 1280, 2048)
+N_QUERIES, N_NEW, N_CALLS = 600, 16, 300
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+GIVE_BACK = {  # memory that was freed; left to itself, glibc keeps blocks of up to 32 MiB for later
+    "MALLOC_MMAP_THRESHOLD_": str(4 * MIB),
+    "MALLOC_TRIM_THRESHOLD_": str(4 * MIB),
+}
+
+LIBRARIES = 112 * MIB  # Python, NumPy, SciPy, scikit-learn, without pandas: measured after the import
+BUFFERS = 20 * MIB  # of the BLAS, code loaded when first used, gaps between small blocks: measured
+LABEL = 200  # bytes of a label: an entry of a dictionary, two Python numbers, places in two arrays
+STATES = {"predicting": "predict one", "learning": "renewal"}  # and the step after which they are measured
+PEAKS = ("load", "first predict", "renewal", "save")
+
+
+def formula(classes: int, d: int, precision: str) -> dict[str, int]:
+    """Bytes that a process takes with so many classes of width d: by part, in use, and at its peaks.
+
+    A number takes b = 2 bytes in half precision, 4 in full. The search has p = min(384, d) coordinates or
+    fewer, and none where all weights are at most 2^20 numbers (2^22 in full precision).
+
+    - libraries, buffers: the same whatever the model
+    - labels: 200 a class
+    - means, with counts (`Moments`), and weights, with bias and norm (`Head`): b d + 8 a class, each
+    - covariance: 8 d^2; its inverse: 4 d^2
+    - search: 4 p + 12 a class, for coordinates and the offsets of the stages, and two maps of 4 d p
+    - rows waiting, where it learns: up to 40 MiB or 8192 rows of 4 d, their product 4 d^2, and
+      768 rows of 4 d to work in and for samples that come one by one
+
+    `predicting` is without the last, `learning` with it. What comes on top of them for a while:
+
+    - load: only the libraries are there; the model twice, since the file is mapped and then copied, or
+      once and the covariance three times
+    - first predict: on top of `predicting`, the means of 8192 classes, 8 d each, and nine matrices of 8 d^2,
+      to draw queries to tune the search with; or for many classes its coordinates again, 4 p a class
+    - renewal: on top of `learning`, the next weights and inverse, that as 8 d^2 too, and the coordinates
+      twice; or for few classes 4096 means twice, 8 d each, and 8 d^2, to find directions
+    - save: on top of `learning`, the covariance with both triangles, 8 d^2
+    """
+    b, square = 2 if precision == "half" else 4, 8 * d * d
+    model = classes * (b * d + 8)
+    p = min(384, d) if classes * d > (2**20 if precision == "half" else 2**22) else 0
+    points, maps = 4 * p * classes, 2 * 4 * d * p
+    waiting = min(max(40 * MIB // (4 * d), 2048), 8192)
+    in_use = {
+        "libraries": LIBRARIES,
+        "buffers": BUFFERS,
+        "labels": LABEL * classes,
+        "means": model,
+        "weights": model,
+        "covariance": square,
+        "inverse": square // 2,
+        "search": points + maps + (12 * classes if p else 0),
+    }
+    predicting = sum(in_use.values())
+    rows_waiting = 4 * d * (waiting + 768) + square // 2
+    learning = predicting + rows_waiting
+    drawing = min(classes, 8192) * 8 * d + 9 * square if p else 4 * square
+    directions = 2 * min(classes, 4096) * 8 * d + square if p else 3 * square
+    peaks = {
+        "load": LIBRARIES + model + square + max(model + square, 2 * square),
+        "first predict": predicting + max(drawing, points),
+        "renewal": learning + model + square // 2 + square + max(2 * points + maps, directions),
+        "save": learning + square,
+    }
+    totals = {"rows waiting": rows_waiting, "predicting": predicting, "learning": learning}
+    return {**in_use, **totals, **peaks, "peak": max(peaks.values())}
+
+
+def largest(budget: int, d: int, precision: str) -> int:
+    """Classes that fit this many bytes of resident memory at the highest peak, by the formula."""
+    fits, too_many = 0, budget // d
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        if formula(middle, d, precision)["peak"] <= budget:
+            fits = middle
+        else:
+            too_many = middle
+    return fits
+
+
+def prepare(npz: Path, n_classes: int, precision: str, folder: Path) -> None:
+    """Learn the first classes of a permutation; store the model, queries, and samples of other classes."""
+    import numpy as np
+
+    from xlda import XLDA
+
+    with np.load(npz) as file:
+        X, y, train = file["X"], file["y"], int(file["train"]) if "train" in file else 3
+    by_class = np.argsort(y, kind="stable").reshape(len(np.unique(y)), -1)
+    rng = np.random.default_rng(SEED)
+    order = rng.permutation(len(by_class))
+    if n_classes >= len(order):
+        raise ValueError(f"{npz} has {len(order):,} classes: {n_classes:,} leave none that are new.")
+    learned, others = by_class[order[:n_classes]], by_class[order[n_classes:][:N_NEW]]
+    samples = rng.permutation(learned[:, :train].ravel())
+    clf = XLDA(precision=precision)
+    for start in range(0, len(samples), 4096):
+        some = samples[start : start + 4096]
+        clf.partial_fit(X[some], y[some])
+    clf.save(folder / "model.xlda")
+    asked = {"queries": learned[:N_QUERIES, train], "new": others[:, 0], "new again": others[:, train]}
+    for name, rows in asked.items():
+        np.savez(folder / f"{name}.npz", X=X[rows].astype(np.float32), y=y[rows])
+
+
+class Steps:
+    """What is done, one step after the other: the seconds of each call, and memory."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, dict[str, Any]] = {}
+
+    def take(self, name: str, work: Callable[[int], Any], calls: int = 1) -> list[Any]:
+        """Call `work(0)`, `work(1)` and so on, and note what it took."""
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # so that the peak begins anew
+        results, seconds = [], []
+        for number in range(calls):
+            begun = time.perf_counter()
+            try:
+                results.append(work(number))
+            except MemoryError as error:
+                raise MemoryError(f"{name}: {error}") from error
+            seconds.append(time.perf_counter() - begun)
+        self.taken[name] = {"seconds": seconds, **memory()}
+        return results
+
+
+def memory() -> dict[str, int]:
+    """Bytes resident now and at the peak, and the most address space; nothing where there is no /proc."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return {}
+    names = {"resident": "VmRSS", "peak": "VmHWM", "most address space": "VmPeak"}
+    return {name: 1024 * int(status.split(f"{key}:")[1].split()[0]) for name, key in names.items()}
+
+
+def limit_process(core: int, nbytes: int) -> dict[str, str]:
+    """Bind this process to one core and limit its address space; says so, or why not."""
+    limited = {"cores": f"core {core}", "memory": "address space (RLIMIT_AS)"}
+    try:
+        os.sched_setaffinity(0, {core})
+    except (AttributeError, OSError) as error:
+        limited["cores"] = f"not limited: {error}"
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
+    except (ImportError, AttributeError, ValueError, OSError) as error:
+        limited["memory"] = f"not limited: {error}"
+    return limited
+
+
+def import_all(_: int) -> tuple[Any, Any]:
+    """NumPy, and what loads a model, with all that it needs."""
+    import numpy as np
+
+    from xlda import load
+
+    return np, load
+
+
+def profile(folder: Path, core: int) -> dict[str, Any]:
+    """In a process of its own: use the model in the folder in every way."""
+    limited, steps = limit_process(core, LIMIT), Steps()
+    sys.modules["pandas"] = None  # type: ignore[assignment]  # or scikit-learn imports it where it is installed
+    np, load = steps.take("import", import_all)[0]
+
+    def samples(name: str) -> tuple[Any, Any]:
+        with np.load(folder / f"{name}.npz") as file:
+            return file["X"], file["y"]
+
+    (X, y), (new, new_labels), again = samples("queries"), samples("new"), samples("new again")[0]
+    clf = steps.take("load", lambda _: load(folder / "model.xlda"))[0]
+
+    def learn(number: int) -> Any:
+        row = number % len(X)
+        return clf.partial_fit(X[row : row + 1], y[row : row + 1])
+
+    def predict(number: int) -> Any:
+        row = number % len(X)
+        return clf.predict(X[row : row + 1])
+
+    def learn_and_predict(number: int) -> Any:
+        learn(N_CALLS + number)
+        return predict(N_CALLS + number)
+
+    def meet(number: int) -> Any:
+        one = slice(number, number + 1)
+        return clf.partial_fit(new[one], new_labels[one]).predict(new[one])[0]
+
+    def learn_many(number: int) -> None:
+        some = np.arange(512 * number, 512 * (number + 1)) % len(X)
+        clf.partial_fit(X[some], y[some])
+
+    def renew(_: int) -> None:
+        usual = clf.renew
+        learn(0).set_params(renew=0.0).predict(X[:1])
+        clf.set_params(renew=usual)
+
+    steps.take("first predict", predict)
+    steps.take("predict one", predict, N_CALLS)
+    parts, picked = clf.memory(), clf._current_head().index.describe()
+    steps.take("predict 64", lambda _: clf.predict(X[:64]), 10)
+    accuracy = float((clf.predict(X) == y).mean())
+    steps.take("learn one", learn, N_CALLS)
+    steps.take("learn one, predict one", learn_and_predict, N_CALLS)
+    found = np.array(steps.take("new class, predict it", meet, len(new)))
+    found_again = clf.predict(again)
+    steps.take("learn 512", learn_many, 16)  # after which all memory to learn in is in use
+    steps.take("renewal", renew)
+    steps.take("save", lambda _: clf.save(folder / "saved.xlda"))
+    learn(1).save(folder / "saved.xlda")
+    steps.take("predict after learning and saving", predict)
+    return {
+        "d": clf.n_features_in_,
+        "precision": clf.precision,
+        "limited": limited,
+        "file": (folder / "model.xlda").stat().st_size,
+        "accuracy": accuracy,
+        "queries": len(X),
+        "new classes": {
+            "met": len(new),
+            "found": int((found == new_labels).sum()),
+            "found by another sample": int((found_again == new_labels).sum()),
+        },
+        "parts after predict": parts,
+        "picked": picked,
+        "steps": steps.taken,
+    }
+
+
+def profiled(n_classes: int, folder: Path, core: int, environment: dict[str, str]) -> dict[str, Any]:
+    """What the limited process found, and the formula beside it; if it died, what it said last."""
+    command = [sys.executable, __file__, "--child", str(folder), "--core", str(core)]
+    child = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    if child.returncode:
+        said = (child.stderr.strip() or "it said nothing").splitlines()[-1]
+        return {"classes": n_classes, "failed": f"exit status {child.returncode}: {said}"}
+    result = json.loads(child.stdout)
+    predicted, steps = formula(n_classes, result["d"], result["precision"]), result["steps"]
+    measured = {name: steps[step].get("resident") for name, step in STATES.items()}
+    measured |= {f"peak: {name}": steps[name].get("peak") for name in PEAKS}
+    compared = {
+        name: {"predicted": expected, "measured": found, "error %": round(100 * (expected / found - 1), 1)}
+        for name, found in measured.items()
+        if found and (expected := predicted[name.removeprefix("peak: ")])
+    }
+    return {"classes": n_classes, **result, "formula": predicted, "memory": compared}
+
+
+def main() -> None:
+    """Measure, store, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--npz", type=Path, help="see benchmarks/characters.py")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 25_000, 50_000])
+    parser.add_argument("--precision", choices=("half", "full"), default="half")
+    parser.add_argument("--core", type=int, default=0, help="that the limited process is bound to")
+    parser.add_argument("--plain-malloc", action="store_true", help="leave it to glibc what it gives back")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "edge.json")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(profile(arguments.child, arguments.core)))
+        return
+    if not arguments.npz:
+        parser.error("--npz is needed.")
+    begun = time.perf_counter()
+    environment = ONE_THREAD | ({} if arguments.plain_malloc else GIVE_BACK)
+    sizes = []
+    for n_classes in arguments.sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                prepare(arguments.npz, n_classes, arguments.precision, Path(folder))
+                sizes.append(profiled(n_classes, Path(folder), arguments.core, environment))
+            except ValueError as error:
+                sizes.append({"classes": n_classes, "failed": str(error)})
+        print(f"{n_classes:,} classes: {sizes[-1].get('failed', 'done')}", flush=True)
+    results = {
+        "machine": machine.describe(),
+        "seed": SEED,
+        "limit": {"cores": 1, "bytes": LIMIT, "environment": environment},
+        "sizes": sizes,
+        "board": [
+            {"bytes": budget, "precision": precision, "d": d, "classes": largest(budget, d, precision)}
+            for budget in (LIMIT, BOARD)
+            for precision in ("half", "full")
+            for d in WIDTHS
+        ],
+        "seconds": time.perf_counter() - begun,
+    }
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(results) + "\n")
+    print("\n" + edge_page.section(results))
+
+
+if __name__ == "__main__":
+    main()

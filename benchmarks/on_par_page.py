@@ -1,0 +1,111 @@
+"""The section on the claim that LDA is on par with an FC layer: what benchmarks/on_par.py measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import plots
+from markdown import table
+
+PLOT = "on-par.svg"
+MARGIN = 1.0  # points: less is on par
+PAIRS = (("XLDA", "FC"), ("XLDA, power=0.5", "FC, square root"))
+TEXT = f"""\
+## Is LDA on par with an FC layer?
+
+The paper says so. Both get the same samples, all at once; the layer is trained to convergence with each of
+some rates, and the best of them *on the queries* is taken for it. *Difference* is XLDA less the
+layer, in points, mean ± standard deviation over seeds (other classes, other samples). *On par* means less
+than {MARGIN:g} point, or less than two standard errors. The right half is the same over square roots of
+the embeddings, which XLDA does itself with `power=0.5`."""
+
+
+def section(results: dict[str, Any]) -> str:
+    """Where it holds, and where it does not."""
+    rows = []
+    for case in results["cases"]:
+        for point in case["points"]:
+            cells = []
+            for one, other in PAIRS:
+                best = best_rate(point, other)
+                gaps = differences(point, one, best)
+                found = [accuracy(point, one), accuracy(point, best)]
+                cells += [*(f"{100 * share:.1f}" for share in found), spread(gaps), verdict(gaps)]
+            rows.append([case["name"], f"{point['per class']:.0f}", *cells])
+    header = ["data", "samples a class", "XLDA", "FC", "difference", ""]
+    header += ["XLDA, power=0.5", "FC, square roots", "difference", ""]
+    plot = f"![XLDA less the FC layer against samples a class](results/{PLOT})"
+    return "\n\n".join([TEXT, plot, table(header, rows), where(results)])
+
+
+def where(results: dict[str, Any]) -> str:
+    """The verdicts in a sentence."""
+    found: dict[str, list[str]] = {"XLDA": [], "on par": [], "FC": []}
+    for case in results["cases"]:
+        for point in case["points"]:
+            gaps = differences(point, "XLDA", best_rate(point, "FC"))
+            found[verdict(gaps)].append(f"{case['name']} with {point['per class']:.0f} a class")
+    sentences = [f"XLDA is better: {'; '.join(found['XLDA']) or 'nowhere'}."]
+    sentences.append(f"On par: {'; '.join(found['on par']) or 'nowhere'}.")
+    sentences.append(f"The layer is better: {'; '.join(found['FC']) or 'nowhere'}.")
+    return " ".join(sentences) + " " + WHY
+
+
+WHY = """\
+Why: LDA estimates a mean for each class and one covariance for all, which few samples pin down; the layer
+has as many free numbers and nothing that ties the classes together, so that with few samples a class it
+fits what happens to be there. With many, it can bend to classes that differ in their spread, which one
+covariance cannot."""
+
+
+def accuracy(point: dict[str, Any], method: str) -> float:
+    """Mean over seeds."""
+    return mean(run["methods"][method]["right"] for run in point["runs"]) / float(point["asked"])
+
+
+def best_rate(point: dict[str, Any], name: str) -> str:
+    """The layer with the rate that is best on the queries."""
+    methods = [method for method in point["runs"][0]["methods"] if method.rsplit(", rate", 1)[0] == name]
+    return max(methods, key=lambda method: accuracy(point, method))
+
+
+def differences(point: dict[str, Any], one: str, other: str) -> list[float]:
+    """In points, for each seed."""
+    return [
+        100 * (run["methods"][one]["right"] - run["methods"][other]["right"]) / point["asked"]
+        for run in point["runs"]
+    ]
+
+
+def verdict(gaps: list[float]) -> str:
+    """Which is better, if any."""
+    error = stdev(gaps) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
+    if abs(mean(gaps)) < max(MARGIN, 2 * error):
+        return "on par"
+    return "XLDA" if mean(gaps) > 0 else "FC"
+
+
+def spread(gaps: list[float]) -> str:
+    """Mean and standard deviation."""
+    deviation = f" ± {stdev(gaps):.1f}" if len(gaps) > 1 else ""
+    return f"{mean(gaps):+.1f}{deviation}"
+
+
+def draw(results: dict[str, Any], folder: Path) -> None:
+    """The difference against samples a class."""
+    figure, axes = plots.panels(2, sharey=True)
+    titles = ("embeddings as they are", "square roots of the embeddings")
+    for axis, (one, other), title in zip(axes, PAIRS, titles, strict=True):
+        axis.axhspan(-MARGIN, MARGIN, color="#e5e7eb", zorder=0)
+        for case, marker in zip(results["cases"], "osD^", strict=False):
+            many = [point["per class"] for point in case["points"]]
+            gaps = [differences(point, one, best_rate(point, other)) for point in case["points"]]
+            bars = [stdev(gap) if len(gap) > 1 else 0.0 for gap in gaps]
+            centres = [mean(gap) for gap in gaps]
+            axis.errorbar(many, centres, bars, fmt=f"{marker}-", capsize=3, label=case["name"])
+        axis.set(xscale="log", xlabel="samples a class", title=title)
+    axes[0].set_ylabel("XLDA less the FC layer, points")
+    axes[0].legend(fontsize=9)
+    plots.store(figure, folder / PLOT)

@@ -1,0 +1,50 @@
+"""How the plots of the report look, and how they are stored: as SVG, the same for the same results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+COLOURS = {
+    "XLDA": "#1d4ed8",
+    "XLDA, power=0.5": "#7c3aed",
+    "SLDA as published": "#b45309",
+    "nearest mean": "#6b7280",
+    "ridge on random features": "#0f766e",
+    "FC, fine-tuned": "#dc2626",
+    "FC, all at once": "#f59e0b",
+    "scikit-learn LDA, all at once": "#9ca3af",
+}
+STYLE = {
+    "svg.hashsalt": "xlda",
+    "font.size": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+
+
+def panels(n: int, width: float = 11.0, height: float = 3.8, **options: Any) -> tuple[Any, list[Any]]:
+    """A figure with `n` axes side by side."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pyplot.rcdefaults()
+    pyplot.rcParams.update(STYLE)
+    figure, axes = pyplot.subplots(
+        1, n, figsize=(width, height), constrained_layout=True, squeeze=False, **options
+    )
+    return figure, list(axes[0])
+
+
+def store(figure: Any, path: Path) -> None:
+    """Write the figure and let go of it."""
+    from matplotlib import pyplot
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)

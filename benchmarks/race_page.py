@@ -1,0 +1,159 @@
+"""The sections on XLDA against an FC layer over time, and on LDA as a start: benchmarks/race.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import plots
+from markdown import duration, table
+
+RACE, START = "race.svg", "start.svg"
+RACE_TEXT = """\
+## The same time for both
+
+XLDA goes once over the samples; an FC layer goes over them again and again, until it is as good or the run
+ends. Embeddings of real images (characters in many fonts), the same for both, on all cores. XLDA's time is
+that of learning everything and of being ready to predict. The clock of the layer counts its training
+alone."""
+START_TEXT = """\
+## LDA as a start for an FC layer
+
+The paper says that an FC layer initialised from LDA saves epochs. Here a layer goes on from `to_linear()`,
+with a tenth of the rate, beside one from random weights. With few samples a class, LDA has no doubt left
+about those it has seen, and training does harm; *tempered*, its logits are scaled by one number, at which it
+is least surprised by samples that it was made to forget. Time includes that of XLDA."""
+EPOCHS_SHOWN = (0, 1, 2, 5, 10)
+COLOURS = {"random": plots.COLOURS["FC, all at once"], "LDA": "#be185d", "LDA, tempered": "#0f766e"}
+WORDS = {"random": "from random weights", "LDA": "from LDA", "LDA, tempered": "from LDA, tempered"}
+
+
+def race_section(results: dict[str, Any]) -> str:
+    """XLDA and the layer after the same time, and when it catches up."""
+    rows = []
+    for course in results["courses"]:
+        best = max(course["fc"]["random"]["points"], key=lambda point: point["right"])
+        same = after_same_time(course)
+        overtaken = catches_up(course)
+        end = course["fc"]["random"]["points"][-1]
+        rows.append(
+            [
+                title_of(course),
+                f"{100 * xlda_accuracy(course):.1f}",
+                duration(xlda_seconds(course)),
+                f"{100 * same['right'] / course['asked']:.1f}",
+                f"{100 * best['right'] / course['asked']:.1f}",
+                f"{duration(best['seconds'])} ({best['epoch']:.0f} epochs)",
+                duration(overtaken["seconds"])
+                if overtaken
+                else f"not in {duration(end['seconds'])} ({end['epoch']:.0f} epochs)",
+                f"{overtaken['seconds'] / xlda_seconds(course):,.0f}x" if overtaken else "",
+            ]
+        )
+    header = ["classes x samples", "XLDA, %", "in", "FC after the same time, %", "FC at its best, %", "after"]
+    header += ["FC catches up after", "that is"]
+    plot = f"![accuracy against seconds of training](results/{RACE})"
+    how = "; ".join(
+        f"{title_of(course)}: {words(course['fc']['random']['training'])}" for course in results["courses"]
+    )
+    note = f"The layer: cross-entropy, Adam. {how}."
+    return "\n\n".join([RACE_TEXT, plot, table(header, rows), note])
+
+
+def start_section(results: dict[str, Any]) -> str:
+    """Accuracy per epoch from each start."""
+    rows = []
+    for course in results["courses"]:
+        if "LDA" not in course["fc"]:
+            continue
+        goal = max(point["right"] for point in course["fc"]["random"]["points"])
+        for start, run in course["fc"].items():
+            by_epoch = {point["epoch"]: point["right"] / course["asked"] for point in run["points"]}
+            offset = 0.0 if start == "random" else xlda_seconds(course)
+            reached = next((point for point in run["points"] if point["right"] >= goal), None)
+            rows.append(
+                [
+                    title_of(course),
+                    WORDS[start],
+                    *(f"{100 * by_epoch[epoch]:.1f}" if epoch in by_epoch else "" for epoch in EPOCHS_SHOWN),
+                    f"{100 * run['points'][-1]['right'] / course['asked']:.1f}",
+                    f"{reached['epoch']:.0f} ({duration(reached['seconds'] + offset)})"
+                    if reached
+                    else "never",
+                ]
+            )
+    header = ["classes x samples", "start", *(f"epoch {epoch}" for epoch in EPOCHS_SHOWN)]
+    header += ["at the end", "as good as the best from random weights: epochs"]
+    plot = f"![accuracy against epochs from each start](results/{START})"
+    return "\n\n".join([START_TEXT, plot, table(header, rows)])
+
+
+def title_of(course: dict[str, Any]) -> str:
+    """Its size."""
+    return f"{course['classes']:,} x {course['samples'] / course['classes']:.0f}"
+
+
+def words(training: dict[str, Any]) -> str:
+    """How the layer was trained."""
+    return (
+        f"rate {training['rate']:g} falling to 0, batches of {training['batch']}, {training['epochs']} epochs"
+    )
+
+
+def xlda_accuracy(course: dict[str, Any]) -> float:
+    """Share of right answers."""
+    return float(course["xlda"]["right"] / course["xlda"]["asked"])
+
+
+def xlda_seconds(course: dict[str, Any]) -> float:
+    """To learn, and to be ready."""
+    return float(course["xlda"]["learn"] + course["xlda"]["ready"])
+
+
+def after_same_time(course: dict[str, Any]) -> dict[str, Any]:
+    """The layer's first point that is not earlier than XLDA's time, or the last if there is none."""
+    points = course["fc"]["random"]["points"]
+    return next((point for point in points if point["seconds"] >= xlda_seconds(course)), points[-1])
+
+
+def catches_up(course: dict[str, Any]) -> dict[str, Any] | None:
+    """The layer's first point that is as good as XLDA."""
+    points = course["fc"]["random"]["points"]
+    return next((point for point in points if point["right"] >= course["xlda"]["right"]), None)
+
+
+def draw(results: dict[str, Any], folder: Path) -> None:
+    """Accuracy over time, and over epochs."""
+    figure, axes = plots.panels(len(results["courses"]), height=3.9)
+    for axis, course in zip(axes, results["courses"], strict=True):
+        begin, share = xlda_seconds(course), 100 * xlda_accuracy(course)
+        axis.axhline(share, ls=":", color=plots.COLOURS["XLDA"], lw=1)
+        axis.plot([begin], [share], "*", ms=14, color=plots.COLOURS["XLDA"], label="XLDA, one pass")
+        run = course["fc"]["random"]
+        points = [point for point in run["points"] if point["seconds"] > 0]
+        axis.plot(
+            [point["seconds"] for point in points],
+            [100 * point["right"] / course["asked"] for point in points],
+            "o-",
+            ms=3,
+            color=COLOURS["random"],
+            label="FC layer",
+        )
+        axis.set(xscale="log", title=title_of(course), xlabel="seconds of training")
+        axis.set_ylim(bottom=0)
+    axes[0].set_ylabel("accuracy, %")
+    axes[0].legend(loc="lower right", fontsize=8)
+    plots.store(figure, folder / RACE)
+    both = [course for course in results["courses"] if "LDA" in course["fc"]]
+    figure, axes = plots.panels(len(both), height=3.9)
+    for axis, course in zip(axes, both, strict=True):
+        axis.axhline(100 * xlda_accuracy(course), ls=":", color=plots.COLOURS["XLDA"], lw=1, label="XLDA")
+        for start, run in course["fc"].items():
+            epochs = [point["epoch"] for point in run["points"]]
+            shares = [100 * point["right"] / course["asked"] for point in run["points"]]
+            axis.plot(epochs, shares, "o-", ms=3, color=COLOURS[start], label=WORDS[start])
+        axis.set(title=title_of(course), xlabel="epochs")
+        axis.set_ylim(bottom=0)
+    axes[0].set_ylabel("accuracy, %")
+    axes[0].legend(loc="lower right", fontsize=8)
+    plots.store(figure, folder / START)
