@@ -62,10 +62,9 @@ def formula(classes: int, d: int, precision: str) -> dict[str, int]:
 
     - load: only the libraries are there; the model twice, since the file is mapped and then copied, or
       once and the covariance three times
-    - first predict: on top of `predicting`, the means of 8192 classes, 8 d each, and nine matrices of 8 d^2,
-      to draw queries to tune the search with; or for many classes its coordinates again, 4 p a class
-    - renewal: on top of `learning`, the next weights and inverse, that as 8 d^2 too, and the coordinates
-      twice; or for few classes 4096 means twice, 8 d each, and 8 d^2, to find directions
+    - first predict: on top of `predicting`, the inverse as 8 d^2 too, and the coordinates again; or for few
+      classes 4096 means twice, 8 d each, and 8 d^2, to find directions
+    - renewal: on top of `learning`, the same, the next weights and inverse, and the coordinates once more
     - save: on top of `learning`, the covariance with both triangles, 8 d^2
     """
     b, square = 2 if precision == "half" else 4, 8 * d * d
@@ -86,11 +85,10 @@ def formula(classes: int, d: int, precision: str) -> dict[str, int]:
     predicting = sum(in_use.values())
     rows_waiting = 4 * d * (waiting + 768) + square // 2
     learning = predicting + rows_waiting
-    drawing = min(classes, 8192) * 8 * d + 9 * square if p else 4 * square
     directions = 2 * min(classes, 4096) * 8 * d + square if p else 3 * square
     peaks = {
         "load": LIBRARIES + model + square + max(model + square, 2 * square),
-        "first predict": predicting + max(drawing, points),
+        "first predict": predicting + square + max(points, directions),
         "renewal": learning + model + square // 2 + square + max(2 * points + maps, directions),
         "save": learning + square,
     }
@@ -129,6 +127,7 @@ def prepare(npz: Path, n_classes: int, precision: str, folder: Path) -> None:
     for start in range(0, len(samples), 4096):
         some = samples[start : start + 4096]
         clf.partial_fit(X[some], y[some])
+    clf.predict(X[samples[:1]])  # so that the search is tuned here, and the file says to what
     clf.save(folder / "model.xlda")
     asked = {"queries": learned[:N_QUERIES, train], "new": others[:, 0], "new again": others[:, train]}
     for name, rows in asked.items():

@@ -18,7 +18,7 @@ can be one of these; benchmarks/peer_avalanche.py says why, and what is done abo
 With three samples a class, most of what XLDA's defaults gain in accuracy is more shrinkage, not another rule:
 so the peer is also asked with a shrinkage of 0.3.
 
-`PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu` spares that environment the CUDA of PyPI's torch.
+PyPI's torch may bring CUDA; PyTorch's own index of CPU builds, in `PIP_EXTRA_INDEX_URL`, spares that.
 """
 
 from __future__ import annotations

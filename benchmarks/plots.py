@@ -9,10 +9,11 @@ COLOURS = {
     "XLDA": "#1d4ed8",
     "XLDA, power=0.5": "#7c3aed",
     "SLDA as published": "#b45309",
+    "SLDA, shrinkage of XLDA": "#d97706",
     "nearest mean": "#6b7280",
     "ridge on random features": "#0f766e",
     "FC, fine-tuned": "#dc2626",
-    "FC, all at once": "#f59e0b",
+    "FC, all at once": "#eab308",
     "scikit-learn LDA, all at once": "#9ca3af",
 }
 STYLE = {

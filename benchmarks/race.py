@@ -113,19 +113,22 @@ def courses(arguments: argparse.Namespace) -> list[Course]:
     """Each size with a few samples a class; the smallest also with many."""
     found = []
     for n_classes, epochs in zip(arguments.sizes, arguments.epochs, strict=True):
-        random = Training(rate=0.003, epochs=epochs, batch=64 if n_classes <= FEW else 512)
-        training = {"random": random}
-        if n_classes < LARGEST:
-            training |= dict.fromkeys(("LDA", "LDA, tempered"), replace(random, rate=random.rate / 10))
-        found.append(Course("few", arguments.glyphs, n_classes, training))
+        how = Training(rate=0.003, epochs=epochs, batch=64 if n_classes <= FEW else 512)
+        found.append(Course("few", arguments.glyphs, n_classes, starts(how, n_classes)))
     if arguments.many:
         with np.load(arguments.many) as file:
             n_classes = len(np.unique(file["y"]))
-        random = Training(rate=0.003, epochs=arguments.many_epochs, batch=256)
-        slow = replace(random, rate=random.rate / 10)
-        training = {"random": random, "LDA": slow, "LDA, tempered": slow}
-        found.insert(1, Course("many", arguments.many, n_classes, training))
+        how = Training(rate=0.003, epochs=arguments.many_epochs, batch=256)
+        found.insert(1, Course("many", arguments.many, n_classes, starts(how, n_classes)))
     return found
+
+
+def starts(how: Training, n_classes: int) -> dict[str, Training]:
+    """How the layer trains from each start: a good one gets a tenth of the rate, and half the epochs."""
+    if n_classes >= LARGEST:
+        return {"random": how}
+    from_lda = replace(how, rate=how.rate / 10, epochs=-(-how.epochs // 2))
+    return {"random": how, "LDA": from_lda, "LDA, tempered": from_lda}
 
 
 def main() -> None:
@@ -134,8 +137,8 @@ def main() -> None:
     parser.add_argument("--glyphs", type=Path, required=True, help="few samples a class")
     parser.add_argument("--many", type=Path, help="many samples a class")
     parser.add_argument("--sizes", type=int, nargs="+", default=(1_000, 10_000, 50_000))
-    parser.add_argument("--epochs", type=int, nargs="+", default=(40, 15, 4), help="for each size")
-    parser.add_argument("--many-epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, nargs="+", default=(40, 12, 4), help="for each size")
+    parser.add_argument("--many-epochs", type=int, default=12)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     begin = time.perf_counter()

@@ -20,9 +20,9 @@ START_TEXT = """\
 ## LDA as a start for an FC layer
 
 The paper says that an FC layer initialised from LDA saves epochs. Here a layer goes on from `to_linear()`,
-with a tenth of the rate, beside one from random weights. With few samples a class, LDA has no doubt left
-about those it has seen, and training does harm; *tempered*, its logits are scaled by one number, at which it
-is least surprised by samples that it was made to forget. Time includes that of XLDA."""
+with a tenth of the rate and half the epochs, beside one from random weights. With few samples a class, LDA
+has no doubt left about those it has seen, and training does harm; *tempered*, its logits are scaled by one
+number, at which it is least surprised by samples that it was made to forget. Time includes that of XLDA."""
 EPOCHS_SHOWN = (0, 1, 2, 5, 10)
 COLOURS = {"random": plots.COLOURS["FC, all at once"], "LDA": "#be185d", "LDA, tempered": "#0f766e"}
 WORDS = {"random": "from random weights", "LDA": "from LDA", "LDA, tempered": "from LDA, tempered"}

@@ -42,7 +42,7 @@ class TwoStages(Fisher):
         from xlda.search.tuning import Plan
 
         d, n = len(classes.centre), int(np.isfinite(classes.bias).sum())
-        plan = Plan((max(d // 2, 1), d), (max(n // 2, 1), 20), (n, 40), n, 1, 1.0)
+        plan = Plan((max(d // 2, 1), d), (max(n // 2, 1), 20), (n, 40), n, 0.999, 1, 1.0)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "tuned", lambda *_: plan)
             return super().index(classes)
@@ -513,3 +513,48 @@ def test_directions_are_found_another_way_where_the_first_fails(monkeypatch, rng
     np.testing.assert_allclose(values, plain[0])
     np.testing.assert_allclose(np.abs(vectors.T @ plain[1]), np.eye(4), atol=1e-8)
     np.testing.assert_allclose(values, np.sort(np.linalg.eigvalsh(matrix))[-4:])
+
+
+@pytest.fixture
+def tuned_again(monkeypatch):
+    """How often a search was tuned."""
+    from xlda.search import fisher
+
+    calls, tuned = [], fisher.tuned
+
+    def counted(*given):
+        calls.append(given)
+        return tuned(*given)
+
+    monkeypatch.setattr(fisher, "tuned", counted)
+    return calls
+
+
+def test_a_search_is_not_tuned_again_after_saving_and_loading(rng, tmp_path, tuned_again):
+    X = rng.normal(size=(600, 12)).astype(np.float32)
+    y = np.arange(600) % 150
+    clf = XLDA(search="fisher").fit(X, y)
+    queries = rng.normal(size=(50, 12)).astype(np.float32)
+    clf.predict(queries)
+    clf.partial_fit(X[:20] + 0.1, y[:20])
+    clf.save(tmp_path / "a.xlda")
+    assert len(tuned_again) == 1
+    loaded = xlda.load(tmp_path / "a.xlda")
+    np.testing.assert_array_equal(loaded.predict(queries), clf.predict(queries))
+    assert loaded.audit(queries).picked == clf.audit(queries).picked
+    loaded.save(tmp_path / "b.xlda")
+    xlda.load(tmp_path / "b.xlda").set_params(renew=0).partial_fit(X[:3], y[:3]).predict(queries)
+    assert len(tuned_again) == 1
+
+
+def test_a_saved_plan_is_for_its_target_and_about_as_many_classes(rng, tmp_path, tuned_again):
+    X = rng.normal(size=(600, 12)).astype(np.float32)
+    clf = XLDA(search="fisher").fit(X, np.arange(600) % 150)
+    clf.predict(X[:1])
+    clf.save(tmp_path / "a.xlda")
+    xlda.load(tmp_path / "a.xlda").set_params(search=Fisher(target=0.9)).predict(X[:1])
+    assert len(tuned_again) == 2
+    xlda.load(tmp_path / "a.xlda").set_params(search=Fisher(queries=X)).predict(X[:1])
+    assert len(tuned_again) == 3
+    xlda.load(tmp_path / "a.xlda").partial_fit(X[:100], np.arange(1000, 1100)).predict(X[:1])
+    assert len(tuned_again) == 4

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -42,7 +42,17 @@ from xlda.moments import ForgetError, Moments
 from xlda.predicting import Predicting, Snapshot
 from xlda.progress import Progress
 from xlda.published import PublishedMoments
-from xlda.search import Dense, Search, check_search, chosen_search, search_from_json, search_to_json
+from xlda.search import (
+    Dense,
+    Fisher,
+    Search,
+    check_search,
+    chosen_search,
+    search_from_json,
+    search_to_json,
+)
+from xlda.search.fisher import FisherIndex
+from xlda.search.tuning import Plan
 from xlda.sources import Batch, SourceError, open_source
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
@@ -62,6 +72,7 @@ _LEARNED = (
     "_started_with",
     "_version",
     "_served",
+    "_plan",
     "_touched",
     "_n_touched",
     "_weight_since_renewal",
@@ -137,6 +148,7 @@ class XLDA(Predicting):
     _absorbed: Moments
     _imported: ImportedRows | None
     _served: _Served | None
+    _plan: Plan | None
 
     def __init__(
         self,
@@ -480,7 +492,8 @@ class XLDA(Predicting):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier to one file, whole or not at all: O(C d + d^2).
 
-        `xlda.load` gives it back, and it goes on learning as if it had never been away.
+        `xlda.load` gives it back, and it goes on learning as if it had never been away. What the search was
+        tuned to is kept: one that has predicted before it was saved is ready sooner after it is loaded.
         """
         self._require_start("save")
         with self._lock:
@@ -494,6 +507,7 @@ class XLDA(Predicting):
                 "numbers": numbers,
                 "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
                 "backbone": self.backbone_,
+                "plan": None if (plan := self._last_plan()) is None else asdict(plan),
             }
             storage.write(
                 path, tensors, info, version=1 if self._imported is None else 2
@@ -602,6 +616,7 @@ class XLDA(Predicting):
         self._started_with = self._learning_params()
         self._version = 0  # of what was learned
         self._served = None
+        self._plan = None  # what the search was tuned to, while there is no head
         self._n_touched = 0
         self._touched: list[Rows] = []  # rows whose mean or label the head does not have yet
         self._weight_since_renewal = self._weight_at_renewal = 0.0
@@ -748,7 +763,10 @@ class XLDA(Predicting):
         """The search that the parameter stands for. One that is tuned needs classes to draw queries from."""
         imported = self._imported
         if imported is None or 2 * imported.n_unseen(self._moments.counts) <= len(self._labels):
-            return chosen_search(self.search, self._labels.n_rows, self.n_features_in_, self._absorbed.half)
+            search = chosen_search(self.search, self._labels.n_rows, self.n_features_in_, self._absorbed.half)
+            if isinstance(search, Fisher) and search.queries is None and search.plan is None:
+                search = replace(search, plan=self._plan)
+            return search
         if self.search not in ("auto", "dense") and not isinstance(self.search, Dense):
             raise ValueError(
                 f"search={self.search!r} needs samples of most classes, which a layer converted without "
@@ -784,7 +802,12 @@ class XLDA(Predicting):
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""
         if self._handfuls or self._weight_since_renewal:
-            self._served = None
+            self._plan, self._served = self._last_plan(), None
+
+    def _last_plan(self) -> Plan | None:
+        """What the search was last tuned to."""
+        index = None if self._served is None else self._served.head.index
+        return index.plan if isinstance(index, FisherIndex) else self._plan
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str]) -> Self:
@@ -797,6 +820,8 @@ class XLDA(Predicting):
         clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
         clf._imported = ImportedRows.from_arrays(tensors)
         clf.backbone_ = info.get("backbone")
+        if info.get("plan"):
+            clf._plan = Plan.from_json(info["plan"])
         if info["feature_names"]:
             clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
         return clf

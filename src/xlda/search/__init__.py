@@ -18,6 +18,7 @@ __all__ = ["LSH", "Classes", "Dense", "Faiss", "Fisher", "Index", "Search", "che
 
 MANY = 2**22  # numbers in the weights: with more, looking at all of them takes longer than searching
 MANY_HALF = 2**20  # the same in half precision: they are converted at every call
+PICKED_BY = ("queries", "plan")  # of a search: not written with it
 KINDS = {"dense": Dense, "fisher": Fisher, "lsh": LSH, "faiss": Faiss}
 _DEFAULTS: dict[str, Search] = {name: kind() for name, kind in KINDS.items()}
 
@@ -46,7 +47,10 @@ def search_to_json(search: str | Search) -> Any:
         return search
     for name, kind in KINDS.items():
         if type(search) is kind:
-            return {"name": name, **{key: value for key, value in vars(search).items() if key != "queries"}}
+            return {
+                "name": name,
+                **{key: value for key, value in vars(search).items() if key not in PICKED_BY},
+            }
     raise ValueError(f"A search of one's own cannot be saved: {search!r}. Set search='auto' before `save`.")
 
 

@@ -33,12 +33,13 @@ class Fisher:
     more coordinates of those kept; the last computes exact scores. How many coordinates and candidates is
     picked so that the winner is that of exact LDA for at least the share `target` of queries: of `queries`
     (n, d) where given (after `power`), else of queries drawn from the model. `XLDA.audit` says what was
-    picked.
+    picked. `plan` is what was picked before, for the same target and about as many classes.
     """
 
     target: float = 0.999
     queries: Array | None = None
     seed: int = 0
+    plan: Plan | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.target < 1:
@@ -46,10 +47,10 @@ class Fisher:
 
     def index(self, classes: Classes, previous: Index | None = None) -> FisherIndex:
         """Compute coordinates, O(d^3 + C d p); make a plan, where the last is not for so many classes."""
-        plan, n_live = None, int(np.isfinite(classes.bias).sum())
-        if isinstance(previous, FisherIndex) and previous.search is self:
-            grown = n_live / max(previous.plan.n_classes, 1)
-            plan = previous.plan if 1 / GROWN < grown < GROWN else None
+        plan = self._last_plan(previous)
+        grown = 0.0 if plan is None else int(np.isfinite(classes.bias).sum()) / max(plan.n_classes, 1)
+        if not 1 / GROWN < grown < GROWN:
+            plan = None
         n_coordinates = min(MOST_COORDINATES, len(classes.centre)) if plan is None else plan.prefixes[-1]
         coordinates = fisher_coordinates(classes, n_coordinates, self.seed)
         points = times_weights(coordinates.of_weights.T, classes.weights).T
@@ -58,6 +59,14 @@ class Fisher:
             coordinates = coordinates.first(plan.prefixes[-1])
         stages = tuple(Stage.of(classes, points, *edges) for edges in plan.stages)
         return FisherIndex(self, plan, coordinates, stages, classes.weights, classes.bias)
+
+    def _last_plan(self, previous: Index | None) -> Plan | None:
+        """That of the last index, if it was picked in the same way, or the one given."""
+        if isinstance(previous, FisherIndex):
+            last = previous.search
+            if (last.target, last.seed) == (self.target, self.seed) and last.queries is self.queries:
+                return previous.plan
+        return self.plan if self.plan is not None and self.plan.target == self.target else None
 
 
 @dataclass(frozen=True, eq=False)

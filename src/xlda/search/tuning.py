@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -34,8 +35,15 @@ class Plan:
     kept: tuple[int, ...]
     kept_for_five: tuple[int, ...]  # so that the five best are among them
     n_classes: int
+    target: float  # the share of winners to keep
     n_queries: int  # that it was measured on
     agreement: float  # share of these with the winner among those kept
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Plan:
+        """A plan as it was read from a file."""
+        lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        return cls(**{**fields, **lists})
 
     def n_kept(self, stage: int, k: int) -> int:
         """Candidates that a stage keeps for the `k` best; between one and five, and beyond, on a line."""
@@ -85,6 +93,7 @@ def tuned(
         kept,
         _enough([five[p] for p in chosen], target),
         n_live,
+        target,
         len(queries),
         float(found.mean()),
     )
