@@ -27,7 +27,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-.venv/.ready-to-measure: $(READY)
+.venv/.ready-to-measure: pyproject.toml
+	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[bench]' torch==2.13.0
 	$(BIN)/python -m pip install --quiet --no-deps efficientnet_lite_pytorch==0.1.0
 	touch $@

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +51,7 @@ def photos(path: Path, seed: int, per_class: int | None = None) -> Case:
 
 def characters(path: Path, n_classes: int, seed: int, per_class: int | None = None) -> Case:
     """Some of the characters in a file of benchmarks/characters.py, and of their training samples."""
-    with np.load(path) as file:
-        X, y, train = file["X"], file["y"], int(file["train"])
+    X, y, train = _stored(path)
     samples = np.arange(len(y)).reshape(len(np.unique(y)), -1)
     if n_classes > len(samples):
         raise ValueError(f"{path} has {len(samples):,} classes; got n_classes={n_classes:,}.")
@@ -64,6 +64,12 @@ def characters(path: Path, n_classes: int, seed: int, per_class: int | None = No
     some = np.sort(rng.permutation(asked.size)[:N_QUERIES])
     queries = X[asked.ravel()[some]].astype(np.float32)
     return Case(X[learned.ravel()].astype(np.float32), rows, queries, query_rows[some], n_classes)
+
+
+@lru_cache(maxsize=1)
+def _stored(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
+    with np.load(path) as file:
+        return file["X"], file["y"], int(file["train"])
 
 
 def arrivals(case: Case, stream: str, seed: int) -> Iterator[list[np.ndarray]]:

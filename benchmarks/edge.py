@@ -62,9 +62,10 @@ def formula(classes: int, d: int, precision: str) -> dict[str, int]:
 
     - load: only the libraries are there; the model twice, since the file is mapped and then copied, or
       once and the covariance three times
-    - first predict: on top of `predicting`, the inverse as 8 d^2 too, and the coordinates again; or for few
-      classes 4096 means twice, 8 d each, and 8 d^2, to find directions
-    - renewal: on top of `learning`, the same, the next weights and inverse, and the coordinates once more
+    - first predict: on top of `predicting`, the coordinates again; or for few classes 4096 means twice, 8 d
+      each, and 8 d^2, to find directions
+    - renewal: on top of `learning`, the same, the coordinates once more, and the next weights and inverse,
+      that as 8 d^2 too
     - save: on top of `learning`, the covariance with both triangles, 8 d^2
     """
     b, square = 2 if precision == "half" else 4, 8 * d * d
@@ -88,7 +89,7 @@ def formula(classes: int, d: int, precision: str) -> dict[str, int]:
     directions = 2 * min(classes, 4096) * 8 * d + square if p else 3 * square
     peaks = {
         "load": LIBRARIES + model + square + max(model + square, 2 * square),
-        "first predict": predicting + square + max(points, directions),
+        "first predict": predicting + max(points, directions),
         "renewal": learning + model + square // 2 + square + max(2 * points + maps, directions),
         "save": learning + square,
     }

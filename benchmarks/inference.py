@@ -66,14 +66,16 @@ def published(means: np.ndarray, precision: np.ndarray) -> Predict:
     return predict
 
 
-def timed(predict: Predict, queries: np.ndarray, batch: int, most: int) -> list[float]:
+def timed(
+    predict: Predict, queries: np.ndarray, batch: int, most: int, seconds: float = MOST_SECONDS
+) -> list[float]:
     """Seconds of each call; as many calls as fit in a few seconds, at least 3."""
     start = time.perf_counter()
     predict(queries[:batch])
-    if time.perf_counter() - start > MOST_SECONDS:
+    if time.perf_counter() - start > seconds:
         most = 1
     timings: list[float] = []
-    while len(timings) < most and (len(timings) < min(3, most) or sum(timings) < MOST_SECONDS):
+    while len(timings) < most and (len(timings) < min(3, most) or sum(timings) < seconds):
         start = len(timings) * batch % (len(queries) - batch + 1)
         some = np.ascontiguousarray(queries[start : start + batch])
         begin = time.perf_counter()
@@ -87,6 +89,7 @@ def measure(
     predict: Predict,
     data: Data,
     exact: np.ndarray,
+    seconds: float,
     batches: Sequence[int] = BATCHES,
     **more: Any,
 ) -> dict[str, Any]:
@@ -100,7 +103,7 @@ def measure(
         "agreement": float((answers == exact[:n]).mean()),
         "accuracy": float((answers == data.query_labels[:n]).mean()),
         "queries": n,
-        "seconds": {str(batch): timed(predict, data.queries, batch, 200) for batch in batches},
+        "seconds": {str(batch): timed(predict, data.queries, batch, 200, seconds) for batch in batches},
         **more,
     }
     median = {batch: 1e3 * float(np.median(times)) for batch, times in result["seconds"].items()}
@@ -115,6 +118,7 @@ def searched(
     search: str | Search,
     data: Data,
     exact: np.ndarray,
+    seconds: float,
     batches: Sequence[int] = BATCHES,
 ) -> dict[str, Any]:
     """One of XLDA's searches, through `predict`."""
@@ -124,7 +128,7 @@ def searched(
     build = time.perf_counter() - start
     index = clf._current_head().index
     more = {"build": build, "nbytes": int(index.nbytes), "picked": index.describe()}
-    return measure(name, clf.predict, data, exact, batches, **more)
+    return measure(name, clf.predict, data, exact, seconds, batches, **more)
 
 
 def learn(data: Data, **params: Any) -> XLDA:
@@ -135,7 +139,7 @@ def learn(data: Data, **params: Any) -> XLDA:
     return clf
 
 
-def measure_size(data: Data, n_classes: int) -> dict[str, Any]:
+def measure_size(data: Data, n_classes: int, rounds: int, seconds: float) -> dict[str, Any]:
     """Every way among this many classes."""
     print(f"{n_classes:,} classes, {data.name}", flush=True)
     clf = learn(data)
@@ -146,29 +150,30 @@ def measure_size(data: Data, n_classes: int) -> dict[str, Any]:
     def labelled(predict: Predict) -> Predict:
         return lambda X: labels[predict(X)]
 
-    ways = [measure("dense, NumPy", labelled(dense_numpy(weights, bias)), data, exact)]
+    ways = [measure("dense, NumPy", labelled(dense_numpy(weights, bias)), data, exact, seconds)]
     if HAS_TORCH:
-        ways.append(measure("dense, torch", labelled(dense_torch(weights, bias)), data, exact))
+        ways.append(measure("dense, torch", labelled(dense_torch(weights, bias)), data, exact, seconds))
     means, precision = clf.means_.astype(np.float32), head.precision
-    ways.append(measure("published code", labelled(published(means, precision)), data, exact))
+    ways.append(measure("published code", labelled(published(means, precision)), data, exact, seconds))
     del means, weights
     gc.collect()
-    ways.append(searched("XLDA, default", clf, "auto", data, exact))
-    ways.append(searched("LSH, as published", clf, LSH(), data, exact))
+    ways.append(searched("XLDA, default", clf, "auto", data, exact, seconds))
+    ways.append(searched("LSH, as published", clf, LSH(), data, exact, seconds))
     if HAS_FAISS:
         for kind, effort in (("hnsw", 128), ("ivf", 16)):
             for over in ("means", "fisher"):
                 way = Faiss(kind=kind, over=over, effort=effort)
-                ways.append(searched(f"FAISS {kind} over {over}", clf, way, data, exact))
+                ways.append(searched(f"FAISS {kind} over {over}", clf, way, data, exact, seconds))
     result: dict[str, Any] = {"classes": n_classes, "data": data.name, "ways": ways}
     if n_classes == CURVES_AT:
-        result["curves"] = measure_curves(clf, data, exact)
+        result["curves"] = measure_curves(clf, data, exact, seconds)
         result["half"] = measure_half(data, clf, exact)
-    result["learn and predict"] = measure_learning(clf, data)
-    return result
+    return result | {"learn and predict": measure_learning(clf, data, rounds)}
 
 
-def measure_curves(clf: XLDA, data: Data, exact: np.ndarray) -> dict[str, list[dict[str, Any]]]:
+def measure_curves(
+    clf: XLDA, data: Data, exact: np.ndarray, seconds: float
+) -> dict[str, list[dict[str, Any]]]:
     """Agreement against time, as the effort of each search changes."""
     print("  curves", flush=True)
     settings: dict[str, list[tuple[str, Search]]] = {
@@ -183,7 +188,7 @@ def measure_curves(clf: XLDA, data: Data, exact: np.ndarray) -> dict[str, list[d
     curves: dict[str, list[dict[str, Any]]] = {}
     for name, ways in settings.items():
         for setting, search in ways:
-            point = searched(f"{name}, {setting}", clf, search, data, exact, (1,))
+            point = searched(f"{name}, {setting}", clf, search, data, exact, seconds, (1,))
             curves.setdefault(name, []).append(point)
     return curves
 
@@ -203,7 +208,7 @@ def measure_half(data: Data, full: XLDA, exact: np.ndarray) -> dict[str, Any]:
     return result
 
 
-def measure_learning(clf: XLDA, data: Data, rounds: int = 2000) -> dict[str, list[float]]:
+def measure_learning(clf: XLDA, data: Data, rounds: int) -> dict[str, list[float]]:
     """Seconds to predict one, and to learn one and then predict one, in turns of 100."""
     clf.set_params(search="auto").predict(data.queries[:1])
     timings: dict[str, list[float]] = {"predict": [], "learn and predict": []}
@@ -228,6 +233,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--npz", type=Path, help="real embeddings, see benchmarks/embeddings.py")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="on one way with one batch size")
+    parser.add_argument("--rounds", type=int, default=2000, help="of learning one and predicting one")
     parser.add_argument("--out", type=Path, default=RESULTS / "inference.json")
     arguments = parser.parse_args()
     begin = time.perf_counter()
@@ -242,7 +249,7 @@ def main() -> None:
     for n_classes in arguments.sizes:
         is_real = n_classes <= n_real
         data = embeddings.real(arguments.npz, n_classes) if is_real else embeddings.synthetic(n_classes)
-        results["sizes"].append(measure_size(data, n_classes))
+        results["sizes"].append(measure_size(data, n_classes, arguments.rounds, arguments.seconds))
         gc.collect()
     results["seconds"] = time.perf_counter() - begin
     arguments.out.parent.mkdir(parents=True, exist_ok=True)

@@ -105,7 +105,8 @@ def draw(results: dict[str, Any], folder: Path) -> None:
             bars = [stdev(gap) if len(gap) > 1 else 0.0 for gap in gaps]
             centres = [mean(gap) for gap in gaps]
             axis.errorbar(many, centres, bars, fmt=f"{marker}-", capsize=3, label=case["name"])
-        axis.set(xscale="log", xlabel="samples a class", title=title)
+        axis.set(xlabel="samples a class", title=title)
+        plots.logarithmic(axis)
     axes[0].set_ylabel("XLDA less the FC layer, points")
     axes[0].legend(fontsize=9)
     plots.store(figure, folder / PLOT)

@@ -86,7 +86,7 @@ def conversion_section(results: dict[str, Any]) -> str:
 
 def draw_training(results: dict[str, Any], folder: Path) -> None:
     """The cost of a sample against the number of classes."""
-    figure, (axis,) = plots.panels(1, width=7.5)
+    figure, (axis,) = plots.panels(1, width=9.5)
     growth = results["growth"]["classes"]
     shapes = results["shapes"].values()
     at = [point["at"] for point in growth]
@@ -111,16 +111,16 @@ def draw_training(results: dict[str, Any], folder: Path) -> None:
         known = [shape for shape in shapes if method in shape["timings"]]
         costs = [1e6 * median(shape["timings"][method]) for shape in known]
         axis.plot([shape["classes"] for shape in known], costs, "^-", label=label, color=colour)
-    axis.set(xscale="log", yscale="log", xlabel="classes", ylabel="microseconds a sample")
+    axis.set(yscale="log", xlabel="classes", ylabel="microseconds a sample")
+    plots.logarithmic(axis)
     axis.set_ylim(bottom=5)
-    axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
     plots.store(figure, folder / COST)
 
 
 def draw_inference(results: dict[str, Any], folder: Path) -> None:
     """Time of a query against the number of classes."""
-    figure, (axis,) = plots.panels(1, width=7.5)
+    figure, (axis,) = plots.panels(1, width=9.5)
     ways = (
         ("published code", "^", plots.COLOURS["SLDA as published"]),
         ("LSH, as published", "D", "#be185d"),
@@ -132,8 +132,8 @@ def draw_inference(results: dict[str, Any], folder: Path) -> None:
         known = [size for size in results["sizes"] if name in inference_page.ways_of(size)]
         times = [1e3 * median(inference_page.ways_of(size)[name]["seconds"]["1"]) for size in known]
         axis.plot([size["classes"] for size in known], times, f"{marker}-", label=name, color=colour)
-    axis.set(xscale="log", yscale="log", xlabel="classes", ylabel="milliseconds a query, one a call")
-    axis.xaxis.set_major_formatter("{x:,.0f}")
+    axis.set(yscale="log", xlabel="classes", ylabel="milliseconds a query, one a call")
+    plots.logarithmic(axis)
     axis.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
     plots.store(figure, folder / SEARCH)
 

@@ -139,8 +139,9 @@ def draw(results: dict[str, Any], folder: Path) -> None:
             color=COLOURS["random"],
             label="FC layer",
         )
-        axis.set(xscale="log", title=title_of(course), xlabel="seconds of training")
-        axis.set_ylim(bottom=0)
+        axis.set(title=title_of(course), xlabel="seconds of training")
+        plots.logarithmic(axis)
+        axis.set_ylim(0, 1.1 * max(share, *(100 * point["right"] / course["asked"] for point in points)))
     axes[0].set_ylabel("accuracy, %")
     axes[0].legend(loc="lower right", fontsize=8)
     plots.store(figure, folder / RACE)

@@ -20,6 +20,7 @@ import machine
 import on_par_page
 import paper_page
 import peer_page
+import performance_page
 import race_page
 from html_page import as_html
 from markdown import duration, table
@@ -73,12 +74,13 @@ def page(results: Results, preset: str) -> str:
 
 def opening(results: Results, preset: str) -> str:
     """What this is."""
+    raw = "../benchmarks/results" if preset == "standard" else "raw"
     seconds = sum(found.get("seconds", 0.0) for found in results.values())
     return (
         "What XLDA does, measured beside the paper's tables and beside other methods. "
         f"`{COMMANDS[preset]}` makes this page and every figure on it; that took {duration(seconds)} here, "
         "besides drawing the characters. "
-        "Raw results are in [benchmarks/results](../benchmarks/results)."
+        f"Raw results are in [{raw}]({raw})."
     )
 
 
@@ -99,7 +101,7 @@ def headlines(results: Results) -> str:
 
 
 def _race(results: Results) -> list[str]:
-    course = results["courses"][-1]
+    course = max(results["courses"], key=lambda course: course["classes"])
     same, overtaken = race_page.after_same_time(course), race_page.catches_up(course)
     best = max(course["fc"]["random"]["points"], key=lambda point: point["right"])
     end = (
@@ -117,7 +119,8 @@ def _race(results: Results) -> list[str]:
 
 
 def _training(results: Results) -> list[str]:
-    shape = results["shapes"]["AliProducts"]
+    of_the_paper = [shape for name, shape in results["shapes"].items() if name in performance_page.PAPER]
+    shape = max(of_the_paper, key=lambda shape: shape["classes"])
     time = {method: median(values) for method, values in shape["timings"].items()}
     n = shape["samples"]
     layer = (
@@ -151,9 +154,10 @@ def _conversion(results: Results) -> list[str]:
     data = results["data"][0]
     splits = [split["after"] for split in data["splits"]]
     share = {name: 100 * mean(split[name]["all"] for split in splits) for name in splits[0]}
+    name = data["name"] if "classes" in data["name"] else f"{data['name']}, {data['classes']} classes"
     way = "17" if "17" in share else "all"
     return [
-        f"A converted FC layer that learned new classes ({data['name']}, {data['classes']} classes)",
+        f"A converted FC layer that learned new classes ({name})",
         f"**{share[way]:.1f} %** with {conversion_page.NAMES[way]}, unlabelled",
         f"the paper's ways: {share['identity']:.1f} and {share['weights']:.1f} %; XLDA on all labelled data: "
         f"{share['LDA']:.1f} %",

@@ -53,25 +53,27 @@ PRESETS = {
     "quick": Preset(
         "default",
         {
-            "glyphs": ["--classes", "600"],
-            "fonts": ["--classes", "600", "--holdout", "font"],
-            "many": ["--classes", "100", "--train", "20", "--test", "4"],
+            "glyphs": ["--classes", "250"],
+            "many": ["--classes", "50", "--train", "20", "--test", "4"],
         },
         {
-            "training": ["--rounds", "1"],
-            "inference": ["--npz", "{glyphs}", "--sizes", "500", "8142"],
-            "conversion": ["--npz", "{photos}", "--glyphs", "{glyphs}", "--sizes", "500", "--splits", "1"],
-            "accuracy": [
-                *("--npz", "{photos}", "--glyphs", "{glyphs}", "--fonts", "{fonts}"),
-                *("--sizes", "500", "--seeds", "1"),
+            "training": [
+                *("--rounds", "1", "--shapes", "Birds", "iNaturalist"),
+                *("--growth", "classes"),
             ],
+            "inference": [
+                *("--npz", "{glyphs}", "--sizes", "200", "4000"),
+                *("--seconds", "0.15", "--rounds", "50"),
+            ],
+            "conversion": ["--glyphs", "{glyphs}", "--sizes", "200", "--splits", "1"],
+            "accuracy": ["--glyphs", "{glyphs}", "--sizes", "200", "--seeds", "1"],
             "race": [
-                *("--glyphs", "{glyphs}", "--many", "{many}", "--sizes", "500"),
-                *("--epochs", "10", "--many-epochs", "10"),
+                *("--glyphs", "{glyphs}", "--many", "{many}", "--sizes", "200"),
+                *("--epochs", "20", "--many-epochs", "10"),
             ],
-            "on_par": ["--many", "{many}", "--sizes", "100", "--per-class", "1", "5", "20", "--seeds", "2"],
-            "finetune": ["--classes", "40", "--epochs", "2", "--seeds", "1", "--fonts", "default"],
-            "edge": ["--npz", "{glyphs}", "--sizes", "500"],
+            "on_par": ["--many", "{many}", "--sizes", "50", "--per-class", "2", "20", "--seeds", "1"],
+            "finetune": ["--classes", "20", "--epochs", "1", "--seeds", "1", "--fonts", "default"],
+            "edge": ["--npz", "{glyphs}", "--sizes", "200"],
         },
     ),
     "standard": Preset(

@@ -15,7 +15,7 @@ import cProfile
 import json
 import pstats
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,13 @@ SHAPES = {  # classes, samples: the paper's five data sets
     "iNaturalist": (8_142, 500_000),
     "AliProducts": (50_000, 2_500_000),
     "Landmarks": (81_000, 1_400_000),
+}
+
+
+GROWTH = {
+    "classes": (200, 1_000, 8_142, 20_000, 50_000, 81_000),
+    "batch size": (1, 4, 16, 64, 256, 1024, 4096, 16_384),
+    "d": (64, 128, 256, 512, 1024, 2048),
 }
 
 
@@ -186,15 +193,18 @@ def full_pass(n_samples: int, stream: Stream) -> dict[str, Any]:
     return {**total, "classes learned": len(clf.classes_), "samples learned": clf.n_samples_seen_}
 
 
-def measure_growth(rounds: int) -> dict[str, list[dict[str, Any]]]:
+def measure_growth(what: Sequence[str], rounds: int) -> dict[str, list[dict[str, Any]]]:
     """How the cost of a sample grows with the number of classes, the batch size and the width."""
-    growth: dict[str, list[dict[str, Any]]] = {"classes": [], "batch size": [], "d": []}
-    for n_classes in (200, 1_000, 8_142, 20_000, 50_000, 81_000):
-        growth["classes"].append({"at": n_classes, **compare(Stream(n_classes), 512, rounds)})
-    for batch_size in (1, 4, 16, 64, 256, 1024, 4096, 16_384):
-        growth["batch size"].append({"at": batch_size, **compare(Stream(1_000), batch_size, rounds)})
-    for n_features in (64, 128, 256, 512, 1024, 2048):
-        growth["d"].append({"at": n_features, **compare(Stream(1_000, n_features), 512, rounds)})
+    growth: dict[str, list[dict[str, Any]]] = {}
+    for name in what:
+        for at in GROWTH[name]:
+            n_classes, batch_size, d = {
+                "classes": (at, 512, D),
+                "batch size": (1_000, at, D),
+                "d": (1_000, 512, at),
+            }[name]
+            timings = compare(Stream(n_classes, d), batch_size, rounds)
+            growth.setdefault(name, []).append({"at": at, **timings})
     return growth
 
 
@@ -241,6 +251,8 @@ def main() -> None:
     """Measure, store, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--full", action="store_true", help="XLDA over every sample; no growth curves")
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--growth", nargs="+", choices=GROWTH, default=list(GROWTH))
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of timings; the median counts")
     parser.add_argument("--out", type=Path, help="instead of the file above")
     arguments = parser.parse_args()
@@ -248,12 +260,12 @@ def main() -> None:
     if torch is None:
         print("torch is not installed: the FC layer is skipped. pip install torch to have it.\n")
     results: dict[str, Any] = {"machine": machine.describe(), "seed": 0, "full": arguments.full, "shapes": {}}
-    for name in SHAPES:
+    for name in arguments.shapes:
         print(f"measuring {name} ...", flush=True)
         results["shapes"][name] = measure_shape(name, arguments.full, arguments.rounds)
     if not arguments.full:
         print("measuring growth ...", flush=True)
-        results["growth"] = measure_growth(arguments.rounds)
+        results["growth"] = measure_growth(arguments.growth, arguments.rounds)
         results["profile"] = measure_profile()
     results["seconds"] = time.perf_counter() - begin
     path = arguments.out or RESULTS / ("training-full.json" if arguments.full else "training.json")

