@@ -3,8 +3,8 @@
     python benchmarks/on_par.py --many many.npz [--npz grocery_lite0.npz]
 
 `--many` are characters with many samples a class (benchmarks/characters.py --train 60 --test 4). Every
-seed is another choice of classes and of their samples. The layer is trained to convergence with each of
-some rates, over embeddings as they are and over their square roots. Writes
+seed is another choice of classes and of their samples. The layer is trained to convergence, over embeddings
+as they are and over their square roots; a rate of 0.001 instead of 0.003 was nowhere better. Writes
 benchmarks/results/on_par.json, with the number of right answers of every run. Needs torch.
 """
 
@@ -27,7 +27,7 @@ from fc_layer import FCLayer, to_convergence
 from xlda import XLDA
 
 RESULTS = Path(__file__).parent / "results" / "on_par.json"
-RATES = (1e-3, 3e-3)
+MOST = 30_000  # samples
 
 
 def compare(case: Case, seed: int) -> dict[str, dict[str, float]]:
@@ -40,11 +40,9 @@ def compare(case: Case, seed: int) -> dict[str, dict[str, float]]:
         found[name] = {"right": int((clf.predict(case.queries) == case.query_rows).sum()), "seconds": seconds}
     for name, change in (("FC", np.asarray), ("FC, square root", np.sqrt)):
         X, queries = change(np.maximum(case.X, 0)), change(np.maximum(case.queries, 0))
-        for rate in RATES:
-            fc = FCLayer(case.n_classes, X.shape[1], seed)
-            seconds = fc.train(X, case.rows, to_convergence(len(X), rate))
-            right = int((fc.predict(queries) == case.query_rows).sum())
-            found[f"{name}, rate {rate:g}"] = {"right": right, "seconds": seconds}
+        fc = FCLayer(case.n_classes, X.shape[1], seed)
+        seconds = fc.train(X, case.rows, to_convergence(len(X)))
+        found[name] = {"right": int((fc.predict(queries) == case.query_rows).sum()), "seconds": seconds}
     return found
 
 
@@ -74,13 +72,18 @@ def main() -> None:
     parser.add_argument("--npz", type=Path, help="photos: train_X, train_y, val_X, val_y")
     parser.add_argument("--sizes", type=int, nargs="+", default=(100, 1_000), help="classes of characters")
     parser.add_argument("--per-class", type=int, nargs="+", default=(1, 3, 10, 30, 60), help="samples")
+    parser.add_argument("--most", type=int, default=MOST, help="samples in all: more of a class are left out")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     begin = time.perf_counter()
     results: dict[str, Any] = {"machine": machine.describe(), "cases": []}
     kinds = [
-        (f"characters, {n:,} classes", arguments.per_class, partial(cases.characters, arguments.many, n))
+        (
+            f"characters, {n:,} classes",
+            [per_class for per_class in arguments.per_class if n * per_class <= arguments.most],
+            partial(cases.characters, arguments.many, n),
+        )
         for n in arguments.sizes
     ]
     if arguments.npz:

@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--glyphs", type=Path, required=True, help="few samples a class")
     parser.add_argument("--many", type=Path, help="many samples a class")
     parser.add_argument("--sizes", type=int, nargs="+", default=(1_000, 10_000, 50_000))
-    parser.add_argument("--epochs", type=int, nargs="+", default=(40, 12, 4), help="for each size")
+    parser.add_argument("--epochs", type=int, nargs="+", default=(40, 12, 3), help="for each size")
     parser.add_argument("--many-epochs", type=int, default=12)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()

@@ -81,7 +81,7 @@ PRESETS = {
         STANDARD_CHARACTERS,
         {
             "training": [],
-            "inference": ["--npz", "{glyphs}"],
+            "inference": ["--npz", "{glyphs}", "--seconds", "1"],
             "conversion": ["--npz", "{photos}", "--glyphs", "{glyphs}", "--sizes", "1000", "10000"],
             "accuracy": ["--npz", "{photos}", "--glyphs", "{glyphs}", "--fonts", "{fonts}"],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}"],
@@ -103,7 +103,7 @@ PRESETS = {
                 *("--sizes", "1000", "10000", "50000", "83000"),
             ],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}", "--epochs", "40", "15", "15"],
-            "on_par": ["--npz", "{photos}", "--many", "{many}", "--seeds", "5"],
+            "on_par": ["--npz", "{photos}", "--many", "{many}", "--seeds", "5", "--most", "60000"],
             "finetune": ["--epochs", "10", "--seeds", "5"],
             "edge": ["--npz", "{glyphs}"],
             "peer": ["--npz", "{glyphs}", "--classes", "10000"],
