@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import plots
 from cases import STREAMS
-from markdown import table
+from markdown import spread, table
 
 PLOT = "streams.svg"
 INTRODUCTION = """\
@@ -119,12 +119,6 @@ def forgetting(run: dict[str, Any]) -> float:
         if earlier and over_time[-1][number] is not None:
             lost.append(max(earlier) - over_time[-1][number])
     return mean(lost)
-
-
-def spread(values: list[float]) -> str:
-    """Mean and standard deviation in percent."""
-    deviation = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * mean(values):.1f}{deviation}"
 
 
 def draw(results: dict[str, Any], folder: Path) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import machine
-from markdown import table
+from markdown import spread, table
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "conversion.md"
@@ -151,12 +151,6 @@ def imagenet(results: dict[str, Any]) -> str:
     header = ["EfficientNet-Lite0's own layer, 1,000 classes", "same answer, %"]
     note = f"Agreement with the layer, right after conversion, on {results['photos']} photos."
     return f"## A layer as it is delivered\n\n{note}\n\n{table(header, rows)}"
-
-
-def spread(shares: list[float]) -> str:
-    """Mean and standard deviation in percent."""
-    deviation = f" ± {100 * stdev(shares):.1f}" if len(shares) > 1 else ""
-    return f"{100 * mean(shares):.1f}{deviation}"
 
 
 def stored() -> dict[str, Any]:

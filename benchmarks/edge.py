@@ -4,7 +4,7 @@
 
 Models are learned and saved here; each is then used in a process of its own, which is bound to one core and
 whose address space is limited. Beside the memory measured there stands what `formula` predicts, and how many
-classes fit a board by it. The file is that of benchmarks/characters.py. Takes about five minutes.
+classes fit a board by it. The file is that of benchmarks/characters.py. Takes two minutes.
 
 NumPy and xlda are imported by the functions that use them: the limited process measures how long that takes.
 """
@@ -25,6 +25,7 @@ from typing import Any
 
 import edge_page
 import machine
+from process_memory import forget_peak, resident
 
 SEED, MIB = 0, 2**20
 LIMIT = 1536 * MIB  # of the address space of the limited process
@@ -144,7 +145,7 @@ class Steps:
     def take(self, name: str, work: Callable[[int], Any], calls: int = 1) -> list[Any]:
         """Call `work(0)`, `work(1)` and so on, and note what it took."""
         with suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # so that the peak begins anew
+            forget_peak()
         results, seconds = [], []
         for number in range(calls):
             begun = time.perf_counter()
@@ -159,12 +160,11 @@ class Steps:
 
 def memory() -> dict[str, int]:
     """Bytes resident now and at the peak, and the most address space; nothing where there is no /proc."""
+    names = {"resident": "VmRSS", "peak": "VmHWM", "most address space": "VmPeak"}
     try:
-        status = Path("/proc/self/status").read_text()
+        return {name: resident(key) for name, key in names.items()}
     except OSError:
         return {}
-    names = {"resident": "VmRSS", "peak": "VmHWM", "most address space": "VmPeak"}
-    return {name: 1024 * int(status.split(f"{key}:")[1].split()[0]) for name, key in names.items()}
 
 
 def limit_process(core: int, nbytes: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ import conversion_page
 import inference_page
 import performance_page
 import plots
-from markdown import table
+from markdown import spread, table
 
 COST, SEARCH, CONVERSION = "cost.svg", "search.svg", "conversion.svg"
 TRAINING_TEXT = """\
@@ -74,7 +74,7 @@ def conversion_section(results: dict[str, Any]) -> str:
         found = []
         for data in results["data"]:
             runs = [split["after"].get(name) for split in data["splits"]]
-            found.append(conversion_page.spread([run["all"] for run in runs]) if None not in runs else "")
+            found.append(spread([run["all"] for run in runs]) if None not in runs else "")
         if any(found):
             rows.append([words, *found])
     header = ["after learning the new classes, all classes, %", *(data["name"] for data in results["data"])]

@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import Any
 
 import machine
-import markdown
 import numpy as np
 import peer_avalanche
+import peer_page
 from peer_avalanche import BATCH, MORE_SHRINKAGE, SHRINKAGE, Part
 
 from xlda import XLDA
@@ -45,7 +45,7 @@ from xlda.backbones.cache import cache_folder
 
 RESULTS = Path(__file__).parent / "results"
 GROUPS = 10
-STREAMS = {"groups": f"{GROUPS} groups of classes", "shuffled": "shuffled"}
+STREAMS = ("groups", "shuffled")
 PEERS = {
     "loop": "avalanche, its training loop",
     "bare": "avalanche, bare `fit`",
@@ -232,42 +232,6 @@ def measure_all(python: Path, npz: Path, n_classes: int, seed: int) -> dict[str,
     }
 
 
-# -- what is printed
-
-
-def tables(results: dict[str, Any]) -> str:
-    """Cost and accuracy of every run, and accuracy as classes come."""
-    header = ["stream", "", "learn, s", "first answer, s", "ms a query", "ms one by one"]
-    header += ["accuracy", "answers as the peer's", "as its in float64", "memory, MB"]
-    rows = [
-        [
-            STREAMS[one["stream"]],
-            one["name"],
-            f"{one['learn']:.2f}",
-            f"{one['first_answer']:.2f}",
-            f"{one['predict_ms_a_query']:.3f}",
-            f"{one['predict_one_by_one_ms']:.2f}",
-            f"{one['accuracy']:.2%}",
-            f"{one['equal_to_loop']:.2%}",
-            f"{one['equal_to_double']:.2%}",
-            f"{one['memory']['learning_and_predicting'] / 1e6:.0f}",
-        ]
-        for one in results["runs"]
-    ]
-    curves = [one for one in results["runs"] if one["after_each_part"]]
-    classes = [f"{after['classes']}" for after in curves[0]["after_each_part"]]
-    accuracies = [
-        [f"{one['name']}{suffix}", *(f"{after[key]:.1%}" for after in one["after_each_part"])]
-        for one in curves
-        for key, suffix in (("accuracy", ""), ("accuracy_among_seen", ", among these"))
-        if key == "accuracy" or one["way"] in PEERS
-    ]
-    return (
-        f"{markdown.table(header, rows)}\n\nAccuracy over the classes seen so far:\n\n"
-        f"{markdown.table(['classes', *classes], accuracies)}\n\n{machine.in_words(results['machine'])}"
-    )
-
-
 def main() -> None:
     """Measure, store, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -289,7 +253,7 @@ def main() -> None:
     results = measure_all(python, arguments.npz, arguments.classes, arguments.seed)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(results) + "\n")
-    print("\n" + tables(results))
+    print("\n" + peer_page.section(results))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def headlines(results: Results) -> str:
         "training": _training,
         "inference": _inference,
         "conversion": _conversion,
-        "edge": _edge,
+        "edge": edge_page.headline,
     }
     rows = []
     for name, headline in made.items():
@@ -162,10 +162,6 @@ def _conversion(results: Results) -> list[str]:
         f"the paper's ways: {share['identity']:.1f} and {share['weights']:.1f} %; XLDA on all labelled data: "
         f"{share['LDA']:.1f} %",
     ]
-
-
-def _edge(results: Results) -> list[str]:
-    return edge_page.headline(results)
 
 
 def cut(preset: str) -> str:

@@ -160,8 +160,9 @@ def measure(name: str, told: list[str], files: dict[str, str], out: Path) -> Non
 
 def publish(raw: Path) -> list[Path]:
     """Store the standard results with the project, and write the pages that show them."""
-    for path in raw.glob("*.json"):
-        shutil.copy(path, HERE / "results")
+    for name in PRESETS["standard"].benchmarks:
+        if (raw / f"{name}.json").exists():
+            shutil.copy(raw / f"{name}.json", HERE / "results")
     performance_page.main()
     conversion_page.write()
     return results_page.write(HERE / "results", ROOT / "docs", "standard")

@@ -19,6 +19,7 @@ from typing import Any
 
 import machine
 import numpy as np
+from process_memory import resident
 
 D, CLASSES, PER_FILE = 1280, 50_000, 100_000
 FORMATS = ("parquet", "safetensors", "npz")
@@ -38,12 +39,6 @@ def write_shard(path: Path, X: np.ndarray, y: np.ndarray) -> None:
         from safetensors.numpy import save_file
 
         save_file({"embedding": X, "label": y}, path)
-
-
-def resident(name: str) -> int:
-    """VmRSS or VmHWM of this process, in bytes."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split(f"{name}:")[1].split()[0])
 
 
 def learn(folder: str) -> None:
