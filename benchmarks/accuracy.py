@@ -5,8 +5,9 @@
 The files are those of benchmarks/characters.py, `--fonts` with `--holdout font`. Classes come one by one,
 in ten groups, or all mixed; after each tenth every method is asked for queries of the classes seen so far.
 Each method has a process of its own, one after the other, so that its memory can be seen. All counts go to
-benchmarks/results/accuracy.json. One of the FC layers needs torch, and is skipped, saying so, where it is
-absent. `--full` tries every method on every stream, at every size, and takes many hours.
+benchmarks/results/accuracy.json; an interrupted run goes on where it was. One of the FC layers needs torch,
+and is skipped, saying so, where it is absent. `--full` tries every method on every stream, at every size,
+and takes many hours.
 """
 
 from __future__ import annotations
@@ -43,13 +44,14 @@ METHODS: dict[str, dict[str, int]] = {
     "XLDA": {"one by one": 10_000, "groups": ANY, "random": 10_000},
     "XLDA, power=0.5": {"one by one": 1_000, "groups": ANY, "random": 1_000},
     "SLDA as published": {"one by one": 1_000, "groups": ANY, "random": 1_000},
-    "SLDA, shrinkage of XLDA": {"one by one": 1_000, "groups": ANY, "random": 1_000},
+    "SLDA, shrinkage of XLDA": {"one by one": 1_000, "groups": 10_000, "random": 1_000},
     "nearest mean": {"one by one": 1_000, "groups": ANY, "random": 1_000},
-    "ridge on random features": {"one by one": 0, "groups": ANY, "random": 0},
+    "ridge on random features": {"one by one": 0, "groups": 10_000, "random": 0},
     "FC, fine-tuned": {"one by one": 1_000, "groups": 10_000, "random": 1_000},
     "FC, all at once": {"groups": 10_000},
     "scikit-learn LDA, all at once": {"groups": 10_000},
 }
+FEW = 1_000  # with more classes, trained layers and other streams than groups are tried on renderings only
 
 
 def make(method: str, case: Case, seed: int) -> Learner:
@@ -143,12 +145,20 @@ def counted(case: Case, asked: np.ndarray, answers: np.ndarray, n_seen: int) -> 
     }
 
 
+def streams_of(method: str, source: Source, full: bool) -> list[str]:
+    """The streams on which a method is tried here."""
+    streams = [stream for stream, most in METHODS[method].items() if full or source.n_classes <= most]
+    if full or source.name != "unseen fonts" or source.n_classes <= FEW:
+        return streams
+    return [] if method.startswith("FC") else [stream for stream in streams if stream == "groups"]
+
+
 def measure(source: Source, full: bool) -> dict[str, Any]:
     """Every method that can be tried here."""
     result: dict[str, Any] = {"name": source.name, "classes": source.n_classes, "methods": {}}
     print(f"{source.name}, {source.n_classes:,} classes", flush=True)
-    for method, sizes in METHODS.items():
-        streams = [stream for stream, most in sizes.items() if full or source.n_classes <= most]
+    for method in METHODS:
+        streams = streams_of(method, source, full)
         if not streams or (method == "FC, all at once" and importlib.util.find_spec("torch") is None):
             continue
         context = multiprocessing.get_context("spawn")
@@ -159,6 +169,15 @@ def measure(source: Source, full: bool) -> dict[str, Any]:
         spent = sum(sum(one["seconds"].values()) for one in runs)
         print(f"    {method:<32} {100 * np.mean(final):5.1f} %  {spent:7.1f} s", flush=True)
     return result
+
+
+def taken_up(path: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """What an interrupted run with the same options has stored, or nothing yet."""
+    if path.exists():
+        earlier: dict[str, Any] = json.loads(path.read_text())
+        if not earlier.get("complete", True) and earlier["options"] == options:
+            return earlier
+    return {"machine": machine.describe(), "options": options, "sources": [], "seconds": 0.0}
 
 
 def main() -> None:
@@ -180,11 +199,18 @@ def main() -> None:
         for name, path in (("unseen renderings", arguments.glyphs), ("unseen fonts", arguments.fonts)):
             if path:
                 sources.append(Source(name, path, n_classes, few))
-    begin = time.perf_counter()
-    results: dict[str, Any] = {"machine": machine.describe(), "full": arguments.full, "sources": []}
+    results = taken_up(
+        arguments.out,
+        {"sizes": list(arguments.sizes), "seeds": arguments.seeds, "full": arguments.full},
+    )
+    known = {(source["name"], source["classes"]) for source in results["sources"]}
     for source in sources:
+        if (source.name, source.n_classes) in known:
+            continue
+        begin = time.perf_counter()
         results["sources"].append(measure(source, arguments.full))
-        results["seconds"] = time.perf_counter() - begin
+        results["seconds"] += time.perf_counter() - begin
+        results["complete"] = source is sources[-1]
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(json.dumps(results) + "\n")
 

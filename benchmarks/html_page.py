@@ -37,6 +37,7 @@ def as_html(text: str, folder: Path) -> str:
     body = MarkdownIt("commonmark").enable("table").render(text)
     body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
     body = re.sub(r'src="([^"]+\.svg)"', lambda match: f'src="{_data(folder / match[1])}"', body)
+    body = re.sub(r"(?<=\d) (?=(?:h|min|s|ms|MB|MiB|GB)\b|[±%])", "\u00a0", body).replace("± ", "±\u00a0")
     title = escape(text.splitlines()[0].lstrip("# "))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -30,8 +30,9 @@ CONVERSION_TEXT = """\
 ## Conversion, beside the paper's T1 and T4
 
 An FC layer of three quarters of the classes is converted, and then learns the others. The paper has the
-accuracy right after the conversion only (T1); what counts is what comes after it has learned. More in
-[conversion.md](conversion.md)."""
+accuracy right after the conversion only (T1); what counts is what comes after it has learned. Layers are
+trained as it is said in [conversion.md](conversion.md): on characters for 12 epochs, less than to
+convergence."""
 
 
 def training_section(results: dict[str, Any]) -> str:

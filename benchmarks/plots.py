@@ -42,12 +42,12 @@ def panels(n: int, width: float = 11.0, height: float = 3.8, **options: Any) -> 
     return figure, list(axes[0])
 
 
-def logarithmic(axis: Any) -> None:
+def logarithmic(axis: Any, ticks: tuple[int, ...] = (1, 2, 5)) -> None:
     """A logarithmic x axis with ticks at 1, 2, 5, 10 and so on, as people write them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis.set_xscale("log")
-    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_locator(LogLocator(subs=ticks))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}"))
     axis.xaxis.set_minor_locator(NullLocator())
 

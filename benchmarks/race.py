@@ -114,20 +114,24 @@ def courses(arguments: argparse.Namespace) -> list[Course]:
     found = []
     for n_classes, epochs in zip(arguments.sizes, arguments.epochs, strict=True):
         how = Training(rate=0.003, epochs=epochs, batch=64 if n_classes <= FEW else 512)
-        found.append(Course("few", arguments.glyphs, n_classes, starts(how, n_classes)))
+        found.append(Course("few", arguments.glyphs, n_classes, starts(how, n_classes, how.rate / 10)))
     if arguments.many:
         with np.load(arguments.many) as file:
             n_classes = len(np.unique(file["y"]))
         how = Training(rate=0.003, epochs=arguments.many_epochs, batch=256)
-        found.insert(1, Course("many", arguments.many, n_classes, starts(how, n_classes)))
+        found.insert(1, Course("many", arguments.many, n_classes, starts(how, n_classes, how.rate)))
     return found
 
 
-def starts(how: Training, n_classes: int) -> dict[str, Training]:
-    """How the layer trains from each start: a good one gets a tenth of the rate, and half the epochs."""
+def starts(how: Training, n_classes: int, rate: float) -> dict[str, Training]:
+    """How the layer trains from each start: a good one gets a rate of its own, and half the epochs.
+
+    With three samples a class, the rate of random weights undoes what LDA knew, and a tenth of it does not;
+    with sixty, the same rate is better.
+    """
     if n_classes >= LARGEST:
         return {"random": how}
-    from_lda = replace(how, rate=how.rate / 10, epochs=-(-how.epochs // 2))
+    from_lda = replace(how, rate=rate, epochs=-(-how.epochs // 2))
     return {"random": how, "LDA": from_lda, "LDA, tempered": from_lda}
 
 

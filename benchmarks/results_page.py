@@ -180,7 +180,9 @@ def cut(preset: str) -> str:
     told = {
         "quick": "This is the quick preset: few classes, one or two seeds, one round of timings.",
         "standard": "To stay under two hours, this run leaves out some of what `PRESET=full` does: "
-        f"more seeds; an FC layer on 50 000 classes to convergence; and on streams, {'; '.join(limited)}.",
+        f"more seeds; an FC layer on 50,000 classes to convergence; and on streams, {'; '.join(limited)}. "
+        f"With more than {accuracy.FEW:,} classes, unseen fonts come in groups only, and no layer is trained "
+        "on them. The peer learns in groups only.",
         "full": "Nothing was left out.",
     }
     return f"## What was cut\n\n{told[preset]}"

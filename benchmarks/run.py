@@ -88,7 +88,7 @@ PRESETS = {
             "on_par": ["--npz", "{photos}", "--many", "{many}"],
             "finetune": [],
             "edge": ["--npz", "{glyphs}"],
-            "peer": ["--npz", "{glyphs}"],
+            "peer": ["--npz", "{glyphs}", "--streams", "groups"],
         },
     ),
     "full": Preset(
@@ -187,6 +187,8 @@ def main() -> None:
         print(f"{arguments.photos.name} is not there: no photos. See docs/datasets.md.")
     raw = folder / "raw"
     raw.mkdir(parents=True, exist_ok=True)
+    for name in arguments.names:
+        (raw / f"{name}.unfinished.json").unlink(missing_ok=True)
     for name, told in preset.benchmarks.items():
         out = raw / f"{name}.json"
         if name in arguments.names or not (arguments.names or out.exists()):

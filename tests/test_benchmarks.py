@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -208,3 +209,32 @@ def test_the_page_as_html_holds_its_plots(tmp_path):
     html = as_html("# A page\n\n| a | b |\n| --- | --- |\n| 1 | 2 < 3 |\n\n![x](plot.svg)\n", tmp_path)
     assert "<td>2 &lt; 3</td>" in html
     assert "data:image/svg+xml;base64,PHN2Zy8+" in html
+
+
+def test_only_an_interrupted_run_with_the_same_options_is_taken_up(tmp_path):
+    import accuracy
+
+    path, options = tmp_path / "accuracy.json", {"sizes": [100], "seeds": 1, "full": False}
+    fresh = accuracy.taken_up(path, options)
+    assert fresh["sources"] == []
+    earlier = {**fresh, "sources": [{"name": "photos", "classes": 81}], "seconds": 9.0, "complete": False}
+    path.write_text(json.dumps(earlier))
+    assert accuracy.taken_up(path, options) == earlier
+    assert accuracy.taken_up(path, {**options, "seeds": 2})["sources"] == []
+    path.write_text(json.dumps({**earlier, "complete": True}))
+    assert accuracy.taken_up(path, options)["sources"] == []
+
+
+def test_what_is_left_out_of_the_streams():
+    from accuracy import METHODS, Source, streams_of
+
+    def tried(name, n_classes, full=False):
+        source = Source(name, Path("none"), n_classes, 1)
+        return {method: streams for method in METHODS if (streams := streams_of(method, source, full))}
+
+    assert tried("unseen fonts", 1_000) == tried("unseen renderings", 1_000)
+    assert tried("unseen fonts", 50_000, full=True) == {method: list(METHODS[method]) for method in METHODS}
+    fonts, renderings = tried("unseen fonts", 10_000), tried("unseen renderings", 10_000)
+    assert set(renderings) - set(fonts) == {"FC, fine-tuned", "FC, all at once"}
+    assert {stream for streams in fonts.values() for stream in streams} == {"groups"}
+    assert renderings["XLDA"] == ["one by one", "groups", "random"]
