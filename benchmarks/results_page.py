@@ -69,7 +69,12 @@ def page(results: Results, preset: str) -> str:
         if name in results:
             parts.append(section(results[name]))
     parts += [cut(preset), made_by(results)]
-    return "\n\n".join(parts) + "\n"
+    text = "\n\n".join(parts) + "\n"
+    if preset == "standard":
+        return text
+    for other in ("performance.md", "conversion.md"):  # pages of the standard run only
+        text = text.replace(f"]({other})", f"](../../docs/{other})")
+    return text
 
 
 def opening(results: Results, preset: str) -> str:

@@ -96,6 +96,14 @@ def test_every_plot_of_the_report_is_there(results_page):
     assert all((ROOT / "docs" / plot).exists() for plot in plots)
 
 
+@pytest.mark.parametrize(("preset", "folder"), [("standard", "docs"), ("quick", "report/quick")])
+def test_the_report_links_to_pages_that_are_there(results_page, preset, folder):
+    page = results_page.page(results_page.stored(ROOT / "benchmarks" / "results"), preset)
+    links = re.findall(r"\]\(([^)]+\.md)\)", page)
+    assert len(set(links)) == 2
+    assert all((ROOT / folder / link).resolve().exists() for link in links)
+
+
 def test_every_command_has_a_page_with_its_options():
     """The page shows what --help prints, in whatever layout the installed typer gives it."""
     typer = pytest.importorskip("typer")
