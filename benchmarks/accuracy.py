@@ -210,7 +210,8 @@ def main() -> None:
         begin = time.perf_counter()
         results["sources"].append(measure(source, arguments.full))
         results["seconds"] += time.perf_counter() - begin
-        results["complete"] = source is sources[-1]
+        known.add((source.name, source.n_classes))
+        results["complete"] = all((source.name, source.n_classes) in known for source in sources)
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(json.dumps(results) + "\n")
 

@@ -10,14 +10,13 @@ import plots
 from markdown import duration, table
 
 PLOT = "finetune.svg"
-COLOURS = {"random": plots.COLOURS["FC, all at once"], "LDA": "#be185d", "LDA, tempered": "#0f766e"}
 
 
 def section(results: dict[str, Any]) -> str:
     """Accuracy before the first epoch and after each, from each start."""
     rows = []
     goal = max(means(results, "random", "accuracy"))
-    for start in COLOURS:
+    for start in plots.STARTS:
         shares, seconds = means(results, start, "accuracy"), means(results, start, "seconds")
         reached = next((epoch for epoch, share in enumerate(shares) if share >= goal), None)
         rows.append(
@@ -52,7 +51,7 @@ def means(results: dict[str, Any], start: str, what: str) -> list[float]:
 def draw(results: dict[str, Any], folder: Path) -> None:
     """Accuracy over epochs, and over time."""
     figure, axes = plots.panels(2, sharey=True)
-    for start, colour in COLOURS.items():
+    for start, colour in plots.STARTS.items():
         shares = [100 * share for share in means(results, start, "accuracy")]
         axes[0].plot(range(len(shares)), shares, "o-", color=colour, label=f"last layer: {start}")
         axes[1].plot(means(results, start, "seconds"), shares, "o-", color=colour)

@@ -25,7 +25,7 @@ def tables(results: dict[str, Any]) -> str:
     for size in results["sizes"]:
         if "half" in size:
             parts.append(half(size))
-    foot = f"`python benchmarks/inference.py --npz glyphs.npz`, {machine.in_words(results['machine'])}."
+    foot = f"`python benchmarks/run.py inference`, {machine.in_words(results['machine'])}."
     return "\n\n".join([*parts, foot])
 
 

@@ -16,6 +16,7 @@ COLOURS = {
     "FC, all at once": "#eab308",
     "scikit-learn LDA, all at once": "#9ca3af",
 }
+STARTS = {"random": COLOURS["FC, all at once"], "LDA": "#be185d", "LDA, tempered": "#0f766e"}  # of a layer
 STYLE = {
     "svg.hashsalt": "xlda",
     "font.size": 10,

@@ -24,7 +24,6 @@ for half the epochs of one from random weights; the table has the rates. LDA has
 samples that it has seen, so that there is little to train on; *tempered*, its logits are scaled by one
 number, at which it is least surprised by samples that it was made to forget. Time includes that of XLDA."""
 EPOCHS_SHOWN = (0, 1, 2, 5, 10)
-COLOURS = {"random": plots.COLOURS["FC, all at once"], "LDA": "#be185d", "LDA, tempered": "#0f766e"}
 WORDS = {"random": "from random weights", "LDA": "from LDA", "LDA, tempered": "from LDA, tempered"}
 
 
@@ -137,7 +136,7 @@ def draw(results: dict[str, Any], folder: Path) -> None:
             [100 * point["right"] / course["asked"] for point in points],
             "o-",
             ms=3,
-            color=COLOURS["random"],
+            color=plots.STARTS["random"],
             label="FC layer",
         )
         axis.set(title=title_of(course), xlabel="seconds of training")
@@ -153,7 +152,7 @@ def draw(results: dict[str, Any], folder: Path) -> None:
         for start, run in course["fc"].items():
             epochs = [point["epoch"] for point in run["points"]]
             shares = [100 * point["right"] / course["asked"] for point in run["points"]]
-            axis.plot(epochs, shares, "o-", ms=3, color=COLOURS[start], label=WORDS[start])
+            axis.plot(epochs, shares, "o-", ms=3, color=plots.STARTS[start], label=WORDS[start])
         axis.set(title=title_of(course), xlabel="epochs")
         axis.set_ylim(bottom=0)
     axes[0].set_ylabel("accuracy, %")

@@ -85,7 +85,7 @@ def opening(results: Results, preset: str) -> str:
         "What XLDA does, measured beside the paper's tables and beside other methods. "
         f"`{COMMANDS[preset]}` makes this page and every figure on it; that took {duration(seconds)} here, "
         "besides drawing the characters. "
-        f"Raw results are in [{raw}]({raw})."
+        f"Raw results are in [{raw.removeprefix('../')}]({raw})."
     )
 
 

@@ -206,8 +206,9 @@ def test_the_page_as_html_holds_its_plots(tmp_path):
     from html_page import as_html
 
     (tmp_path / "plot.svg").write_text("<svg/>")
-    html = as_html("# A page\n\n| a | b |\n| --- | --- |\n| 1 | 2 < 3 |\n\n![x](plot.svg)\n", tmp_path)
+    html = as_html("# A page\n\n| a | b |\n| --- | --- |\n| 1 ± 0.5 | 2 < 3 |\n\n![x](plot.svg)\n", tmp_path)
     assert "<td>2 &lt; 3</td>" in html
+    assert "<td>1\u00a0±\u00a00.5</td>" in html
     assert "data:image/svg+xml;base64,PHN2Zy8+" in html
 
 
