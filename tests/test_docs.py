@@ -76,9 +76,7 @@ def test_a_changed_figure_would_be_noticed_in_the_report(results_page):
     page = (ROOT / "docs" / "results.md").read_text()
     for name in results_page.stored(ROOT / "benchmarks" / "results"):
         results = results_page.stored(ROOT / "benchmarks" / "results")
-        seconds = results[name][
-            "seconds"
-        ]  # of the whole run, which the opening shows
+        seconds = results[name]["seconds"]  # of the whole run, which the opening shows
         results[name] = {**doubled(results[name]), "seconds": seconds}
         assert results_page.page(results, "standard") != page, name
 
