@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from xlda import backbones
+from xlda._internal.progress import Progress
 from xlda.glyphs import embed_glyphs, find_glyphs
-from xlda.progress import Progress
 
 SIZE = 96
 

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from xlda import XLDA
-from xlda.convert import TOO_FEW, WITHOUT_EMBEDDINGS
+from xlda.layers.conversion import TOO_FEW, WITHOUT_EMBEDDINGS
 
 RESULTS = Path(__file__).parent / "results"
 SPLITS = 5

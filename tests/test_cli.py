@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 
 import xlda  # noqa: E402
 from xlda.cli.app import COMMANDS, run  # noqa: E402
-from xlda.embedding_files import embedding_info  # noqa: E402
+from xlda.photos import embedding_info  # noqa: E402
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (50, 60, 200), "kiwi": (120, 140, 30)}
 OLD = ("red", "green", "blue")
@@ -277,8 +277,7 @@ def test_embeddings_without_labels_can_be_asked_about(shop, model, call, rng):
 
 
 def test_files_of_other_programs_that_name_no_network(shop, model, call, rng):
-    from xlda.embedding_files import EmbeddingWriter
-    from xlda.images import Photo
+    from xlda.photos import EmbeddingWriter, Photo
 
     with EmbeddingWriter("foreign.parquet", 6, backbone_info={"name": "mine"}) as writer:
         writer.write(rng.normal(size=(2, 6)), [Photo(shop / "1.png", "red"), Photo(shop / "2.png", "blue")])
@@ -469,7 +468,7 @@ def test_ctrl_c_is_a_failure_without_a_traceback(shop, call, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xlda.embedding_files.embed_to_parquet", interrupted)
+    monkeypatch.setattr("xlda.photos.parquet.embed_to_parquet", interrupted)
     assert "interrupted" in call("embed", "train", "-o", "a.parquet", "-b", "tiny.onnx", expect=1)
 
 

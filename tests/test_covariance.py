@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.covariance
 
-from xlda.covariance import (
+from xlda.head.covariance import (
     check_shrinkage,
     ledoit_wolf_shrinkage,
     oas_shrinkage,

@@ -9,7 +9,7 @@ import pytest
 from conftest import DATA
 from xlda import datasets
 from xlda.datasets import LayoutError, Split
-from xlda.images import Photo
+from xlda.photos import Photo
 
 
 def write(files):

@@ -9,7 +9,7 @@ import oracle
 import xlda
 from conftest import blobs
 from xlda import XLDA
-from xlda.products import times_weights
+from xlda._internal.half_precision import times_weights
 
 
 @pytest.mark.parametrize("sizes", [(300,), (1,) * 300, (100, 7, 193)])

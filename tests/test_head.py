@@ -6,8 +6,8 @@ import pytest
 import oracle
 from conftest import blobs
 from xlda import XLDA
-from xlda import head as module
-from xlda.late import LateRows
+from xlda.head import head as module
+from xlda.head.changed_rows import LateRows
 from xlda.search import dense
 from xlda.search.ranking import best_columns
 

@@ -7,10 +7,10 @@ import pytest
 
 import oracle
 from conftest import blobs
-from xlda import absorb
-from xlda import moments as module
 from xlda.moments import ForgetError, Moments
-from xlda.published import PublishedMoments
+from xlda.moments import batch_update as absorb
+from xlda.moments import moments as module
+from xlda.moments.published_rule import PublishedMoments
 
 
 def expected(X, rows):

@@ -7,9 +7,10 @@ import threading
 import numpy as np
 import pytest
 
-from xlda import XLDA, progress
-from xlda.interrupts import interrupt_afterwards
-from xlda.progress import Progress
+from xlda import XLDA
+from xlda._internal import progress
+from xlda._internal.interrupts import interrupt_afterwards
+from xlda._internal.progress import Progress
 
 
 class Terminal(io.StringIO):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from xlda.rank_k import add_outer_products
+from xlda.moments.rank_k import add_outer_products
 
 
 @pytest.mark.parametrize("sign", [1, -1])

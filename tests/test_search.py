@@ -10,7 +10,8 @@ import pytest
 from sklearn.base import clone
 
 import xlda
-from xlda import XLDA, head
+from xlda import XLDA
+from xlda.head import head
 from xlda.search import LSH, Dense, Faiss, Fisher, chosen_search
 from xlda.search.coordinates import fisher_coordinates
 from xlda.search.dense import DenseIndex

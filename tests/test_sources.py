@@ -15,9 +15,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from conftest import blobs
-from xlda import XLDA, open_source, shards
+from xlda import XLDA, open_source
 from xlda.moments import Moments
 from xlda.sources import Position, SourceError
+from xlda.sources import formats as shards
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
 

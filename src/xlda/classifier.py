@@ -16,32 +16,31 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
 from xlda import storage
-from xlda.arrays import Array, Rows
-from xlda.auditing import Audit, audited
-from xlda.convert import (
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.interrupts import interrupt_afterwards
+from xlda._internal.progress import Progress
+from xlda.audit import Audit, audited
+from xlda.head.covariance import Shrinkage, Target, check_shrinkage
+from xlda.head.head import Head, Priors, new_head
+from xlda.head.layer_rows import ImportedRows
+from xlda.head.model_samples import drawn_queries
+from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
+from xlda.labels import Label, Labels, label_list
+from xlda.layers.conversion import (
     PUBLISHED,
     STRENGTH,
     TOO_FEW,
     WITH_POWER,
     WITHOUT_EMBEDDINGS,
-    Layer,
     assumed_moments,
     checked_covariance,
-    checked_layer,
     labelled_by_layer,
 )
-from xlda.covariance import Shrinkage, Target, check_shrinkage
-from xlda.drawing import drawn_queries
-from xlda.handfuls import Handfuls
-from xlda.head import Head, Priors, new_head
-from xlda.imported import ImportedRows
-from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
-from xlda.interrupts import interrupt_afterwards
-from xlda.labels import Label, Labels, label_list
+from xlda.layers.layer import Layer, checked_layer
 from xlda.moments import ForgetError, Moments
-from xlda.predicting import Predicting, Snapshot
-from xlda.progress import Progress
-from xlda.published import PublishedMoments
+from xlda.moments.published_rule import PublishedMoments
+from xlda.moments.sample_buffer import Handfuls
+from xlda.predictor import Predicting, Snapshot
 from xlda.search import (
     Dense,
     Fisher,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 
 _MOST = {  # that a value may be, so that many squares can be added
     np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from xlda.arrays import Array, Rows
+from xlda._internal.arrays import Array, Rows
 
 Label: TypeAlias = str | int
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from xlda.storage import write_whole
+from xlda._internal.files import write_whole
 
 
 def cache_folder() -> Path:

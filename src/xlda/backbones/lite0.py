@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 from xlda.backbones.cache import cached
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.backbones.torch_pickle import read
-from xlda.convert import Layer, checked_layer
+from xlda.layers.layer import Layer, checked_layer
 
 NAME = "efficientnet-lite0"
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"

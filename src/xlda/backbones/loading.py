@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from xlda._internal.files import write_whole
 from xlda.backbones import lite0
 from xlda.backbones.network import Backbone, only_input, open_session
 from xlda.backbones.preprocessing import Preprocessing
-from xlda.storage import write_whole
 
 METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocessing in JSON
 
@@ -68,7 +68,7 @@ def describe(
 
         describe("network.onnx", Preprocessing(size=384, resize=384))
     """
-    from xlda.extras.onnx import open_model
+    from xlda.layers.onnx_files import open_model
 
     if not isinstance(preprocessing, Preprocessing):
         raise TypeError(f"describe takes a Preprocessing; got {type(preprocessing).__name__}.")
@@ -94,7 +94,7 @@ def _existing(source: str | os.PathLike[str]) -> Path:
 def _session(path: Path, cut_head: bool, threads: int | None) -> Any:
     if not cut_head:
         return open_session(str(path), str(path), threads)
-    from xlda.extras.onnx import split
+    from xlda.layers.onnx_files import split
 
     with tempfile.TemporaryDirectory() as folder:
         backbone = Path(folder) / "backbone.onnx"

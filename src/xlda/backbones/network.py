@@ -10,9 +10,9 @@ import numpy as np
 import onnxruntime
 from PIL import Image
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
+from xlda._internal.threads import n_threads
 from xlda.backbones.preprocessing import Preprocessing
-from xlda.parallel import n_threads
 
 AT_ONCE = 8  # photos in one run: more take more memory and no less time each
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}

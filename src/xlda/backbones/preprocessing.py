@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageOps
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 
 INTERPOLATIONS = {way.name.lower(): way for way in Image.Resampling}
 LAYOUTS = ("NCHW", "NHWC")

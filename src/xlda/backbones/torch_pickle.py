@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001

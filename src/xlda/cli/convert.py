@@ -17,7 +17,7 @@ from xlda.cli.samples import Input, are_embeddings, from_files, from_photos
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
-    from xlda.convert import Layer
+    from xlda.layers.layer import Layer
 
 
 class Covariance(StrEnum):
@@ -131,7 +131,7 @@ def _takes_photos(where: str) -> bool:
     """Whether this is a network in an ONNX file whose input has four axes."""
     if Path(where).suffix.lower() != ".onnx":
         return False
-    from xlda.extras.onnx import open_model
+    from xlda.layers.onnx_files import open_model
 
     graph = open_model(where).graph
     constants = {tensor.name for tensor in graph.initializer}
@@ -142,7 +142,7 @@ def _takes_photos(where: str) -> bool:
 def _layer(where: str, weight: str | None, bias: str | None, labels: list[str] | None) -> Layer:
     if where == DEFAULT:
         from xlda.backbones import classifier_layer
-        from xlda.convert import checked_layer
+        from xlda.layers.layer import checked_layer
 
         layer = classifier_layer()
         return layer if labels is None else checked_layer(layer.weight, layer.bias, labels)

@@ -15,7 +15,7 @@ from xlda.cli.samples import found_photos
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xlda.images import Photo
+    from xlda.photos.finding import Photo
 
 
 class Split(StrEnum):
@@ -64,7 +64,7 @@ def embed(
     $ xlda embed photos/ --out photos.parquet
     $ xlda embed CUB_200_2011 --dataset birds --split test --out test.parquet
     """
-    from xlda.embedding_files import embed_to_parquet
+    from xlda.photos.parquet import embed_to_parquet
 
     if dataset is None and split is not None:
         raise typer.BadParameter("--split goes with --dataset.")

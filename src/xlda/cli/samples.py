@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import typer
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 from xlda.cli.console import note, progress_bar
 from xlda.cli.models import as_labels, check_same_backbone, own_backbone
 from xlda.cli.options import OnError
@@ -21,7 +21,7 @@ from xlda.sources import FORMATS, SourceError, open_source
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.classifier import XLDA
-    from xlda.images import Photo
+    from xlda.photos.finding import Photo
 
 BATCH = 4096  # embeddings of files read at once
 SUFFIXES = (*FORMATS, ".npy")  # of embeddings
@@ -165,7 +165,7 @@ def _taken(
 
 def _info_of(where: list[str]) -> dict[str, Any] | None:
     """Backbone of files of embeddings, which must be the same for all that say."""
-    from xlda.embedding_files import embedding_info
+    from xlda.photos.parquet import embedding_info
 
     known = None
     for one in where:
@@ -186,7 +186,7 @@ def from_photos(
     clf: XLDA | None = None,
 ) -> Input:
     """Photos, embedded as they come; without a choice, labels do not matter."""
-    from xlda.embedding import embed_photos
+    from xlda.photos.embedding import embed_photos
 
     photos = found_photos(where, on_error)
     if choice is not None and not choice.is_all:
@@ -207,7 +207,7 @@ def from_photos(
 
 def found_photos(where: list[str], on_error: OnError) -> list[Photo]:
     """All photos in these places, in their order; one that comes twice is an error."""
-    from xlda.images import find_photos
+    from xlda.photos.finding import find_photos
 
     photos = []
     for one in where:
@@ -223,7 +223,7 @@ def found_photos(where: list[str], on_error: OnError) -> list[Photo]:
 
 def _tell_of_others(folder: Path) -> None:
     """Say which files in a folder are not taken for photos."""
-    from xlda.images import SUFFIXES
+    from xlda.photos.finding import SUFFIXES
 
     if not folder.is_dir():
         return

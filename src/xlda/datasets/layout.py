@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
 
-from xlda.images import Photo
+from xlda.photos.finding import Photo
 
 
 class LayoutError(ValueError):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from xlda import backbones
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
+from xlda._internal.progress import Progress
 from xlda.backbones import Backbone
 from xlda.glyphs import GlyphSet, Sample, embed_glyphs, find_glyphs
-from xlda.progress import Progress
 
 SIZE = 96  # pixels a side
 

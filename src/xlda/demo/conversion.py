@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 from xlda.classifier import XLDA
 from xlda.demo.characters import Characters, Part
 from xlda.demo.fc import JOINT, SoftmaxLayer

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from xlda.arrays import Array, Rows
+from xlda._internal.arrays import Array, Rows
 
 BATCH, MOMENTUM = 32, 0.9
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
+from xlda._internal.files import write_whole
 from xlda.classifier import XLDA, load
 from xlda.demo.characters import SIZE, Characters, draw_and_embed
 from xlda.demo.conversion import convert_and_learn
@@ -20,7 +21,6 @@ from xlda.demo.plots import milliseconds
 from xlda.demo.sheet import contact_sheet
 from xlda.demo.stream import learn_stream
 from xlda.demo.timing import time_steps
-from xlda.storage import write_whole
 
 FEWEST_CLASSES = 6
 MODEL, REPORT = "demo.xlda", "report.html"

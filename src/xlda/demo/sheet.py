@@ -10,7 +10,7 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from xlda.arrays import Array, Rows
+from xlda._internal.arrays import Array, Rows
 from xlda.demo.characters import SIZE, Characters
 from xlda.glyphs import GlyphSet, Sample
 

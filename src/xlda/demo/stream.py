@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlda.arrays import Array, Rows
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.progress import Progress
 from xlda.classifier import XLDA
 from xlda.demo.characters import Characters, Part
 from xlda.demo.fc import FINE_TUNING, JOINT, SoftmaxLayer
-from xlda.progress import Progress
 
 CHECKPOINTS = 15
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 from xlda.classifier import XLDA
-from xlda.convert import Layer, checked_layer
-from xlda.extras.plain import refuse_power
+from xlda.extras._exported import refuse_power
+from xlda.layers.layer import Layer, checked_layer
 
 
 def read_layer(dense: Any, labels: Any = None) -> Layer:

@@ -15,9 +15,9 @@ except ImportError:
 import numpy as np
 
 from xlda.classifier import XLDA, load
-from xlda.convert import Layer, checked_layer
-from xlda.extras.plain import refuse_power
-from xlda.head import Head
+from xlda.extras._exported import refuse_power
+from xlda.head.head import Head
+from xlda.layers.layer import Layer, checked_layer
 
 
 def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:

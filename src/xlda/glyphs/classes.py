@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from xlda.arrays import Rows
+from xlda._internal.arrays import Rows
 from xlda.glyphs.outlines import Characters
 
 FontsOf = dict[int, tuple[int, ...]]  # a code point's fonts, by their position

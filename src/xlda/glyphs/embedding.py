@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from xlda.arrays import Array
-from xlda.embedding import Backbone
+from xlda._internal.arrays import Array
 from xlda.glyphs.glyph_set import GlyphSet, Sample
+from xlda.photos.embedding import Backbone
 
 BATCH = 32  # images drawn while as many are embedded
 

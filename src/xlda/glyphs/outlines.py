@@ -13,7 +13,7 @@ import numpy as np
 from fontTools.pens.boundsPen import ControlBoundsPen
 from fontTools.ttLib import TTFont, TTLibError
 
-from xlda.arrays import Rows
+from xlda._internal.arrays import Rows
 
 MOST_ALIKE = 8  # characters with one outline; more are boxes that stand for what is missing
 SAME_BUT_FOR = {"<wide>", "<narrow>", "<font>"}  # decompositions: the character in another width or font

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
-from xlda.arrays import Array
+from xlda._internal.arrays import Array
 from xlda.search.protocol import Classes
 
 SAMPLE = 4096  # classes that the directions are computed from

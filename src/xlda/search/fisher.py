@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xlda.arrays import Array, Rows
-from xlda.parallel import in_parallel_with_blas, parts_for
-from xlda.products import times_weights
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.half_precision import times_weights
+from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.search.coordinates import Coordinates, fisher_coordinates
 from xlda.search.dense import DenseIndex
 from xlda.search.protocol import Classes, Index

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xlda.arrays import Array, Rows
+from xlda._internal.arrays import Array, Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from xlda.arrays import Array, Rows
-from xlda.products import times_weights
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.half_precision import times_weights
 
 FEW = 32  # up to this many of the best are picked one after the other
 MOST_GATHERED = 0.25  # of all rows; with more, scoring all of them is faster

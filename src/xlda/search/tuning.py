@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xlda.arrays import Array, Rows
-from xlda.products import times_weights
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.half_precision import times_weights
 from xlda.search.coordinates import Coordinates
 from xlda.search.protocol import Classes
 from xlda.search.ranking import best_columns

@@ -1,0 +1,1 @@
+"""What the other packages stand on, and nobody outside needs: arrays, threads, interrupts, files."""

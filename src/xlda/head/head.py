@@ -1,0 +1,339 @@
+"""An immutable snapshot of a classifier: it scores, and never changes.
+
+The logit of a class is x . w + b with w = P m and b = -1/2 m . w + log prior, where m is the class mean and P
+the inverse of the shrunk covariance. Scores are logits with x and m relative to the mean of all samples: the
+numbers stay small, and all that is missing is a term common to all classes, which `common_term` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.half_precision import times_weights
+from xlda._internal.threads import in_parallel_with_blas, parts_for
+from xlda.head.changed_rows import LateRows
+from xlda.head.covariance import Shrinkage, Target, precision_matrix
+from xlda.head.layer_rows import FittedRows, ImportedRows
+from xlda.head.model_samples import drawn_queries
+from xlda.labels import Labels
+from xlda.moments import Moments
+from xlda.search.dense import Dense
+from xlda.search.protocol import Classes, Index, Search
+from xlda.search.ranking import best_columns, merged
+
+Priors: TypeAlias = Literal["equal", "empirical"]
+
+ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
+QUERIES_AT_ONCE = 64  # whose shortlists are made at once
+FEWEST_LATE, MOST_LATE = 16, 2048  # rows kept beside the others before all are brought together
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """Scores for every row of the model.
+
+    Most rows have their weights in `weights` and `bias`, and are found by `index`. A row that changed since
+    those were computed has its own in `late`, so that learning one sample costs O(d^2) whatever the number of
+    classes. A row without samples has the bias -inf: it never wins.
+    """
+
+    names: Array  # label of each row, None where there is none
+    label_dtype: type
+    centre: Array  # (n_features,)
+    precision: Array  # (n_features, n_features)
+    centre_weight: Array  # precision times centre, float64: what `common_term` needs, once a head
+    shrinkage: float
+    log_total: float | None  # of what counts are divided by to give priors; None for equal priors
+    weights: Array  # (n_settled, n_features)
+    bias: Array  # (n_settled,)
+    half_norms: Array  # (n_settled,): half of mean . weights
+    index: Index
+    late: LateRows
+    n_seen: int  # rows that can win: those that have samples, and those of `imported`
+    imported: FittedRows | None = None  # rows of a layer, on the scale of the others
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the model, the empty ones included."""
+        return len(self.names)
+
+    @property
+    def live_rows(self) -> Rows:
+        """Rows that have a label."""
+        return np.array([row for row, name in enumerate(self.names) if name is not None], dtype=np.intp)
+
+    @property
+    def nbytes(self) -> dict[str, int]:
+        """Memory of each part."""
+        return {
+            "weights": self.weights.nbytes + self.bias.nbytes + self.late.log.weights.nbytes,
+            "inverse": self.precision.nbytes,
+            "search": self.index.nbytes,
+        }
+
+    def labels(self, rows: Rows) -> Array:
+        """Labels of `rows`, in the same shape."""
+        return self.names[rows].astype(self.label_dtype)
+
+    def scores(self, embeddings: Array) -> Array:
+        """Logit of every row for every embedding less the common term, shape (n, n_rows).
+
+        Where the search says so, rows that it did not look at have -inf, or NaN for a logit of 0.
+        """
+        queries = self._queries(embeddings)
+        rows, entries = self.late.newest()
+        n_settled = len(self.weights)
+        scores = np.full((len(queries), self.n_rows), -np.inf, queries.dtype)
+        found = self.index.scores(queries, rows[rows < n_settled])
+        if found is None:
+            scores[:, :n_settled] = times_weights(queries, self.weights)
+            scores[:, :n_settled] += self.bias
+        else:
+            scores[:, :n_settled] = found
+        if len(rows):
+            scores[:, rows] = queries @ self.late.weights[entries].T + self.late.bias[entries]
+        return scores
+
+    def top(self, embeddings: Array, k: int) -> tuple[Rows, Array]:
+        """The `k` best rows and their scores, each (n, k), best first; of equals the lower row first."""
+        queries = self._queries(embeddings)
+        if not len(self.late):
+            return self.index.top(queries, k, self.late.rows)
+        changed = self.late.rows[self.late.rows < len(self.weights)]
+        settled, settled_scores = self.index.top(queries, k, changed)
+        late_scores = queries @ self.late.weights.T
+        late_scores += self.late.bias
+        entries, late_scores = best_columns(late_scores, k)
+        return merged(settled, settled_scores, self.late.rows[entries], late_scores, k)
+
+    def shortlists(self, embeddings: Array, k: int) -> Iterator[Rows]:
+        """Rows looked at for the `k` best of each embedding."""
+        changed = self.late.rows[self.late.rows < len(self.weights)]
+        for start in range(0, len(embeddings), QUERIES_AT_ONCE):
+            queries = self._queries(embeddings[start : start + QUERIES_AT_ONCE])
+            for shortlist in self.index.shortlists(queries, k, changed):
+                yield np.union1d(shortlist, self.late.rows)
+
+    def with_index(self, index: Index) -> Head:
+        """The same head, searched in another way."""
+        return replace(self, index=index)
+
+    def common_term(self, embeddings: Array) -> Array:
+        """What the logits of all rows have in common, shape (n,), float64."""
+        weight, bias = self._common()
+        term: Array = embeddings.astype(np.float64, copy=False) @ weight + bias
+        return term
+
+    def linear(self) -> tuple[Array, Array]:
+        """Weights (n_rows, n_features) and bias (n_rows,), float64, that give these logits."""
+        settled, biases, _ = self._all_rows()
+        weight, bias = self._common()
+        weights = settled.astype(np.float64)
+        biases = biases - weights @ self.centre.astype(np.float64) + bias
+        weights += weight
+        return weights, biases
+
+    def updated(
+        self, moments: Moments, labels: Labels, rows: Rows, imported: ImportedRows | None = None
+    ) -> Head:
+        """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
+        weights, bias, half_norms = _weighed(
+            moments, rows, self.centre, self.precision, self.log_total is not None
+        )
+        fitted = None
+        if self.imported is not None and imported is not None:
+            fitted = replace(self.imported, imported=imported)
+            weights, bias, half_norms = _with_imported(
+                fitted, rows, moments, self.centre, weights, bias, half_norms
+            )
+        head = replace(
+            self,
+            names=labels.names,
+            label_dtype=labels.dtype,
+            late=self.late.extended(rows, weights, bias, half_norms),
+            n_seen=_n_seen(moments, imported),
+            log_total=None if self.log_total is None else _log_total(moments),
+            imported=fitted,
+        )
+        return head if len(head.late) <= most_late(head.n_rows) else head._settled(moments)
+
+    # -- how it works
+
+    def _queries(self, embeddings: Array) -> Array:
+        queries: Array = embeddings.astype(self.centre.dtype, copy=False) - self.centre
+        return queries
+
+    def _common(self) -> tuple[Array, float]:
+        weight = self.centre_weight
+        return weight, float(-0.5 * self.centre.astype(np.float64) @ weight) - (self.log_total or 0.0)
+
+    def _all_rows(self) -> tuple[Array, Array, Array]:
+        """Weights, bias and half norm of all rows, the late ones among the others: O(C d)."""
+        weights = np.empty((self.n_rows, self.weights.shape[1]), self.weights.dtype)
+        bias = np.full(self.n_rows, -np.inf, self.bias.dtype)
+        half_norms = np.zeros(self.n_rows, self.half_norms.dtype)
+        n_settled = len(self.weights)
+        weights[:n_settled], weights[n_settled:] = self.weights, 0.0
+        bias[:n_settled] = self.bias
+        half_norms[:n_settled] = self.half_norms
+        rows, entries = self.late.newest()
+        weights[rows], bias[rows] = self.late.weights[entries], self.late.bias[entries]
+        half_norms[rows] = self.late.half_norms[entries]
+        return weights, bias, half_norms
+
+    def _settled(self, moments: Moments) -> Head:
+        """The same head with its late rows among the others: O(C d), so only now and then."""
+        weights, bias, half_norms = self._all_rows()
+        classes = _classes(moments, weights, bias, half_norms, self.precision, self.centre, self.imported)
+        changed = np.union1d(self.late.rows, np.arange(len(self.weights), len(weights)))
+        return replace(
+            self,
+            weights=weights,
+            bias=bias,
+            half_norms=half_norms,
+            index=self.index.updated(classes, changed),
+            late=LateRows.none_of(weights.shape[1], self.centre.dtype),
+        )
+
+
+def most_late(n_rows: int) -> int:
+    """Rows to keep beside the others: every query reads each, but bringing them in copies all weights."""
+    return min(max(FEWEST_LATE, min(round(9 * math.sqrt(n_rows)), n_rows // 4)), MOST_LATE)
+
+
+def new_head(
+    moments: Moments,
+    labels: Labels,
+    *,
+    shrinkage: Shrinkage,
+    target: Target,
+    priors: Priors,
+    search: Search,
+    previous: Head | None = None,
+    imported: ImportedRows | None = None,
+) -> Head:
+    """Head of all that `moments` has learned so far, and of the rows of a layer where some are imported.
+
+    Costs O(d^3 + C d^2), and what the search needs.
+    """
+    precision64, used = precision_matrix(moments.covariance(), moments.dof, shrinkage, target)
+    n_rows, dtype = labels.n_rows, moments.dtype
+    precision, centre = precision64.astype(dtype), moments.centre().astype(dtype)
+    weights = np.empty((n_rows, moments.n_features), np.float16 if moments.half else dtype)
+    bias, half_norms = np.empty(n_rows, dtype), np.empty(n_rows, dtype)
+
+    def weigh(start: int, stop: int, _part: int) -> None:
+        for first in range(start, stop, ROWS_AT_ONCE):
+            block = slice(first, min(first + ROWS_AT_ONCE, stop))
+            if not moments.counts_of(block).any():  # as with a layer's rows that have no samples yet
+                weights[block], bias[block], half_norms[block] = 0.0, -np.inf, 0.0
+                continue
+            weights[block], bias[block], half_norms[block] = _weighed(
+                moments, block, centre, precision, priors == "empirical"
+            )
+
+    in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * moments.n_features**2))
+    fitted = None
+    if imported is not None:
+        if moments.n_seen:
+            fitted = imported.fitted(moments, centre, precision64, weights, bias)
+        else:
+            fitted = imported.as_they_are()
+        rows, searched = np.arange(n_rows), not isinstance(search, Dense)
+        weights, bias, half_norms = _with_imported(
+            fitted, rows, moments, centre, weights, bias, half_norms, searched
+        )
+    classes = _classes(moments, weights, bias, half_norms, precision, centre, fitted)
+    return Head(
+        names=labels.names,
+        label_dtype=labels.dtype,
+        centre=centre,
+        precision=precision,
+        centre_weight=precision64 @ centre,
+        shrinkage=used,
+        log_total=_log_total(moments) if priors == "empirical" else None,
+        weights=weights,
+        bias=bias,
+        half_norms=half_norms,
+        index=search.index(classes, None if previous is None else previous.index),
+        late=LateRows.none_of(moments.n_features, dtype),
+        n_seen=_n_seen(moments, imported),
+        imported=fitted,
+    )
+
+
+def _with_imported(
+    fitted: FittedRows,
+    rows: Rows,
+    moments: Moments,
+    centre: Array,
+    weights: Array,
+    bias: Array,
+    half_norms: Array,
+    searched: bool = True,
+) -> tuple[Array, Array, Array]:
+    """Weights, bias and half norms of `rows`, those that a layer has too mixed with its own.
+
+    Half norms cost O(d^2) a row, and only a search needs them.
+    """
+    weights, bias, half_norms = weights.copy(), bias.copy(), half_norms.copy()
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        counts = moments.counts_of(rows[block])
+        places, mixed, mixed_bias = fitted.mixed(rows[block], counts, centre, weights[block], bias[block])
+        weights[start + places], bias[start + places] = mixed, mixed_bias
+        if searched:
+            means = mixed @ fitted.covariance
+            half_norms[start + places] = 0.5 * np.einsum("ij,ij->i", means, mixed)
+    return weights, bias, half_norms
+
+
+def _n_seen(moments: Moments, imported: ImportedRows | None) -> int:
+    return moments.n_seen + (0 if imported is None else imported.n_unseen(moments.counts))
+
+
+def _log_total(moments: Moments) -> float:
+    return math.log(moments.total or 1.0)
+
+
+def _weighed(
+    moments: Moments, rows: Rows | slice, centre: Array, precision: Array, with_priors: bool
+) -> tuple[Array, Array, Array]:
+    """Weights, bias and half norm of `rows` as `moments` has them now."""
+    means = moments.means_from(centre, rows)
+    counts = moments.counts_of(rows)
+    seen = counts > 0
+    means[~seen] = 0.0
+    weights = means @ precision
+    half_norms = 0.5 * np.einsum("ij,ij->i", means, weights)
+    bias = -half_norms
+    if with_priors:  # the total of the counts is in the common term
+        bias = bias + np.log(np.where(seen, counts, 1.0))
+    return weights, np.where(seen, bias, -np.inf).astype(weights.dtype), half_norms
+
+
+def _classes(
+    moments: Moments,
+    weights: Array,
+    bias: Array,
+    half_norms: Array,
+    precision: Array,
+    centre: Array,
+    imported: FittedRows | None,
+) -> Classes:
+    def means(rows: Rows | slice) -> Array:
+        if imported is not None:  # the means that LDA would have such weights for
+            implied: Array = weights[rows].astype(imported.covariance.dtype) @ imported.covariance
+            return implied
+        return moments.means_from(centre, rows)
+
+    def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+        return drawn_queries(moments, centre, n, rng)
+
+    return Classes(weights, bias, half_norms, precision, centre, means, draw)

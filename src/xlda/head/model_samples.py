@@ -1,0 +1,77 @@
+"""Queries drawn from a model, as they may well come."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh, solve
+
+from xlda._internal.arrays import Array, Rows
+from xlda.moments import Moments
+
+MOST_MEANS = 8192  # that the spread of the class means is estimated from
+
+
+class Drawing:
+    """Where samples of learned classes may lie, relative to `centre`.
+
+    A class mean known from few samples is off by as much as those scatter, and drawing around it would give
+    queries that are far too easy. So the true mean is drawn first: with S the covariance within classes, T
+    that of the true means and k samples a class, the learned means scatter by B = T + S / k. Given one
+    of them, m, the true one is normal with mean T B^-1 m and covariance T - T B^-1 T. To draw from that, a
+    true mean t and a learned one l are drawn together as if m were unknown: t + T B^-1 (m - l) is one.
+    Costs O(d^3).
+    """
+
+    def __init__(self, moments: Moments, centre: Array, rng: np.random.Generator) -> None:
+        self._moments, self._centre = moments, centre
+        self._seen = np.flatnonzero(moments.counts)
+        some = self._seen
+        if len(some) > MOST_MEANS:
+            some = rng.choice(some, MOST_MEANS, replace=False)
+        within = moments.covariance()
+        means = moments.means_from(centre, some).astype(np.float64)
+        learned = means.T @ means / len(some)
+        size = np.trace(learned) + np.trace(within) or float(np.square(centre, dtype=np.float64).sum())
+        floor = 1e-6 * size / len(learned) or 1.0
+        within[np.diag_indices_from(within)] += floor
+        self._within_root = _root(within)
+        self._within = self._within_root @ self._within_root
+        self._within[np.diag_indices_from(within)] += floor  # so that it can be divided by
+        self._true_root = _root(learned - within * self._per_sample(some))
+        self._true = self._true_root @ self._true_root
+
+    def queries(self, n: int, rng: np.random.Generator, among: Rows | None = None) -> tuple[Array, Rows]:
+        """`n` embeddings less the centre, (n, d), of classes drawn at random, and their rows (n,).
+
+        The classes are all that have samples, or those of the rows `among`.
+        """
+        among = self._seen if among is None else among
+        per_sample = self._per_sample(among)
+        chosen = rng.choice(among, n)
+        true = rng.standard_normal((n, len(self._true))) @ self._true_root
+        learned = true + per_sample**0.5 * self._noise(n, rng)
+        off = self._moments.means_from(self._centre, chosen) - learned
+        towards = solve(self._true + self._within * per_sample, self._true, assume_a="pos")
+        queries: Array = true + off @ towards + self._noise(n, rng)
+        return queries.astype(self._moments.dtype), chosen
+
+    def _noise(self, n: int, rng: np.random.Generator) -> Array:
+        """How samples lie around the mean of their class, (n, d)."""
+        noise: Array = rng.standard_normal((n, len(self._within))) @ self._within_root
+        return noise
+
+    def _per_sample(self, rows: Rows) -> float:
+        """1 / k, on average over these rows."""
+        return float(np.mean(1.0 / np.maximum(self._moments.counts_of(rows), 1.0)))
+
+
+def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+    """`n` embeddings less `centre`, (n, d), of learned classes drawn at random, and their rows (n,)."""
+    return Drawing(moments, centre, rng).queries(n, rng)
+
+
+def _root(matrix: Array) -> Array:
+    """Symmetric root of the nearest covariance. Unlike eigenvectors it has no sign that rounding may turn."""
+    values, vectors = eigh(matrix, driver="evd")  # the default may fail where many values are equal
+    root: Array = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root

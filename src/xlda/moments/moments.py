@@ -1,0 +1,422 @@
+"""Counts, class means and the pooled within-class scatter: exact algebra, no shrinkage, no prior.
+
+Everything here is a sum over samples, so any order, batching or split gives the same moments, and what
+was added can be taken away again. `docs/math.md` derives the formulas.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from xlda._internal.arrays import Array, Rows, mirrored
+from xlda._internal.interrupts import interrupt_afterwards
+from xlda.moments.batch_update import EMPTY, Batch, left, working_memory
+from xlda.moments.rank_k import add_outer_products
+
+PENDING_BYTES = 40 * 2**20  # of residual rows kept before one rank-k product folds them in
+FIRST = 128  # embeddings that the origin is chosen from
+OFFSET = 8  # times its spread: a feature further from zero needs an origin
+MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
+HANDFUL = 16  # samples that are learned sooner one by one than as a batch
+PIECE = 2048  # samples of a batch absorbed at once
+
+
+class Moments:
+    """Running sums of a stream of (embedding, row) pairs, one row a class.
+
+    Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples.
+    Means are kept in the precision of the widest embeddings seen (float32 or float64), or as float16 on
+    request, relative to a point near the first of them, so that an offset common to all embeddings costs no
+    accuracy; the scatter is always float64.
+
+    Arguments are trusted to be finite and of the right shape; `XLDA` checks them.
+
+    >>> moments = Moments(n_features=2)
+    >>> moments.update([[0.0, 0.0], [2.0, 0.0], [5.0, 5.0]], rows=[0, 0, 1])
+    >>> moments.counts
+    array([2., 1.])
+    >>> moments.means
+    array([[1., 0.],
+           [5., 5.]])
+    >>> moments.scatter
+    array([[2., 0.],
+           [0., 0.]])
+    """
+
+    def __init__(self, n_features: int, half: bool = False) -> None:
+        self.n_features = n_features
+        self.n_classes = 0
+        self.n_samples = 0
+        self._counts = np.zeros(0)
+        self._origin = np.zeros(n_features, np.float32)
+        self._shift: Array | None = None  # the origin where it is not zero
+        self._has_origin = False
+        self._offsets = np.zeros((0, n_features), np.float16 if half else np.float32)  # means less the origin
+        self._scatter = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
+        self._dof_of_dropped = 0.0
+        self._frozen_dof: float | None = None
+        self._pending: Array | None = None  # rows r whose r r^T is not in the scatter yet
+        self._n_pending = 0
+        self._pending_sign = 1
+        self._product: Array | None = None  # of the last fold: memory used over and over
+        self._work: Array | None = None
+
+    # -- reading
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of all arithmetic: float32, or float64 once a float64 embedding was seen."""
+        return self._origin.dtype
+
+    @property
+    def half(self) -> bool:
+        """Whether means are kept as float16."""
+        return self._offsets.dtype == np.float16
+
+    @property
+    def counts(self) -> Array:
+        """Total weight of each class, shape (n_classes,)."""
+        return self._counts[: self.n_classes].copy()
+
+    def counts_of(self, rows: Rows | slice) -> Array:
+        """Total weight of each class in `rows`."""
+        return self._counts[rows]
+
+    @property
+    def means(self) -> Array:
+        """Class means, shape (n_classes, n_features); NaN for a class without samples."""
+        means = self.means_from(np.zeros(self.n_features))
+        means[self._counts[: self.n_classes] == 0] = np.nan
+        return means
+
+    def means_from(self, point: Array, rows: Rows | slice | None = None) -> Array:
+        """Class means less `point`, shape (n_rows, n_features), without the rounding of a large offset."""
+        offsets: Array = self._offsets[: self.n_classes]
+        offsets = offsets if rows is None else offsets[rows]
+        shift: Array = self._origin.astype(np.float64) - point
+        means: Array = offsets + shift.astype(self.dtype)
+        return means
+
+    def centre(self) -> Array:
+        """Mean of all samples, shape (n_features,), float64."""
+        share = self._counts[: self.n_classes] / (self.total or 1.0)
+        centre: Array = self._origin.astype(np.float64)
+        for start in range(0, self.n_classes, PIECE):
+            rows = slice(start, min(start + PIECE, self.n_classes))
+            centre += share[rows].astype(self.dtype) @ self._offsets[rows].astype(self.dtype, copy=False)
+        return centre
+
+    @property
+    def scatter(self) -> Array:
+        """Pooled within-class scatter, shape (n_features, n_features), float64."""
+        self.fold()
+        return mirrored(self._scatter)
+
+    @property
+    def dof(self) -> float:
+        """Degrees of freedom of the scatter: the total weight less one for each class.
+
+        Weights count as repetitions, so whole ones give at least 1 wherever there is any scatter. Small
+        fractions could give next to nothing, and a covariance out of all proportion: they give 1, or their
+        sum if that is less.
+        """
+        if self._frozen_dof is not None:
+            return self._frozen_dof
+        return max(self.total - self.n_seen + self._dof_of_dropped, min(self.total, 1.0))
+
+    def covariance(self) -> Array:
+        """Unbiased pooled within-class covariance; zero where no class has a second sample."""
+        return self.scatter / (self.dof or 1.0)
+
+    @property
+    def total(self) -> float:
+        """Total weight of all classes."""
+        return float(self._counts[: self.n_classes].sum())
+
+    @property
+    def weight_learned(self) -> float:
+        """Total weight that the covariance stands for, dropped classes included."""
+        return self.total + self._dof_of_dropped
+
+    @property
+    def nbytes(self) -> dict[str, int]:
+        """Memory of each part."""
+        waiting = sum(part.nbytes for part in (self._pending, self._product, self._work) if part is not None)
+        return {
+            "class means": self._offsets.nbytes + self._counts.nbytes,
+            "covariance": self._scatter.nbytes,
+            "rows waiting": waiting,
+        }
+
+    @property
+    def n_seen(self) -> int:
+        """Classes that have samples."""
+        return int(np.count_nonzero(self._counts[: self.n_classes]))
+
+    # -- learning
+
+    def update(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Add samples: `embeddings` (n, n_features), `rows` (n,), `weights` (n,), positive."""
+        self._absorb(embeddings, rows, weights, sign=1)
+
+    def forget(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Take samples away again, exactly; more than a class has is an error and changes nothing."""
+        rows = np.asarray(rows, np.intp)
+        taken = np.bincount(rows, weights=None if weights is None else np.asarray(weights, np.float64))
+        have = np.zeros(len(taken))
+        have[: self.n_classes] = self._counts[: min(len(taken), self.n_classes)]
+        short = np.flatnonzero(taken > have * (1 + EMPTY))
+        if short.size:
+            raise ForgetError(int(short[0]), float(taken[short[0]]), float(have[short[0]]))
+        self._absorb(embeddings, rows, weights, sign=-1)
+
+    def merge(self, other: Moments, rows: Rows | None = None) -> None:
+        """Add all that `other` has learned; its class i goes to row `rows[i]` here (default i).
+
+        Another stream's class is one heavy sample at its mean, and the scatter within it.
+        """
+        rows = np.arange(other.n_classes) if rows is None else rows
+        other = copy.deepcopy(other) if other is self else other
+        self.widen(other.dtype)
+        self.grow(int(rows.max(initial=-1)) + 1)
+        if other._has_origin and not self._has_origin:
+            self._set_origin(other._origin)
+        if not self.frozen:
+            self._merge_scatter(other)
+        seen = np.flatnonzero(other._counts[: other.n_classes])
+        shift: Array = self._origin.astype(np.float64) - other._origin  # from their origin to this one
+        for start in range(0, len(seen), PIECE):
+            some = seen[start : start + PIECE]
+            offsets, counts = other._offsets[some], other._counts[some]
+            self._absorb_many(offsets, shift.astype(self.dtype), rows[some], counts, sign=1)
+        self.n_samples += other.n_samples
+
+    def _merge_scatter(self, other: Moments) -> None:
+        other.fold()
+        if other._frozen_dof is not None:  # so is the sum
+            self._frozen_dof = other._frozen_dof + (self.dof if self.n_samples else 0.0)
+        self._scatter += other._scatter
+        self._dof_of_dropped += other._dof_of_dropped
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        both = copy.deepcopy(self)
+        both.merge(other)
+        return both
+
+    def trust(self, means: Array, rows: Rows, weight: float) -> None:
+        """Take class means on trust: each counts as `weight` samples and adds nothing to the scatter."""
+        frozen_dof, dof = self._frozen_dof, self.dof if self.n_seen else 0.0
+        self._frozen_dof = dof  # so that only counts and means learn
+        self._absorb(means, rows, np.full(len(rows), weight), sign=1)
+        self._frozen_dof = frozen_dof
+        self.n_samples -= len(rows)
+        self._dof_of_dropped = dof - (self.total - self.n_seen)
+
+    def set_covariance(self, covariance: Array, dof: float) -> None:
+        """Have this pooled within-class covariance, as if from samples with `dof` degrees of freedom."""
+        self.fold()
+        self._scatter = np.asfortranarray(np.triu(covariance) * dof)
+        self._dof_of_dropped = dof - (self.total - self.n_seen)
+
+    def join(self, into: int, other: int) -> None:
+        """Make class `other` a part of class `into`; its row is left empty. Costs O(d)."""
+        count = self._counts[other : other + 1].copy()
+        if count[0] > 0:
+            offset = self._offsets[other : other + 1].copy()
+            self._absorb_many(offset, None, np.array([into]), count, sign=1)
+        self._clear(other)
+
+    def drop(self, row: int) -> None:
+        """Let the class go. What it taught about the common covariance stays."""
+        if self._counts[row] > 0:
+            self._dof_of_dropped += float(self._counts[row]) - 1.0
+        self._clear(row)
+
+    def freeze(self) -> None:
+        """Keep the covariance as it is now, if not kept already; counts and means go on learning."""
+        self._frozen_dof = self.dof
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the covariance has stopped learning."""
+        return self._frozen_dof is not None
+
+    def reserve(self, n_classes: int) -> None:
+        """Have memory for `n_classes`. It doubles, so that a new class costs O(d) in the long run."""
+        if n_classes > len(self._counts):
+            capacity = max(n_classes, 2 * len(self._counts), 8)
+            self._offsets = _lengthened(self._offsets, capacity)
+            self._counts = _lengthened(self._counts, capacity)
+
+    def grow(self, n_classes: int) -> None:
+        """Have at least `n_classes` rows."""
+        self.reserve(n_classes)
+        self.n_classes = max(self.n_classes, n_classes)
+
+    def fold(self) -> None:
+        """Bring the waiting rows into the scatter: one symmetric rank-k product, shared out among threads."""
+        if self._pending is None or not self._n_pending:
+            return
+        rows, sign = self._pending[: self._n_pending], self._pending_sign
+        if self._product is None:
+            self._product = np.zeros(self._scatter.shape, self.dtype, order="F")
+        with interrupt_afterwards():  # or the rows would count twice
+            add_outer_products(rows, sign, self._product, self._scatter)
+            self._n_pending = 0
+
+    # -- how samples come in
+
+    def _absorb(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None, sign: int) -> None:
+        embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
+        weights = None if weights is None else np.asarray(weights, np.float64)
+        if not len(rows):
+            return
+        self.widen(embeddings.dtype)
+        if not self._has_origin:
+            self._set_origin(_origin_for(embeddings[:FIRST]))
+        if len(rows) <= HANDFUL:
+            for number, row in enumerate(rows.tolist()):
+                self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
+        else:
+            each = np.ones(len(rows)) if weights is None else weights
+            self._absorb_many(embeddings, self._shift, rows, each, sign)
+        self.n_samples = max(self.n_samples + sign * len(rows), 0)
+        if sign < 0 and not self._counts.any() and not self._dof_of_dropped and not self.frozen:
+            self._scatter[:] = 0.0  # nothing is left, not even rounding
+            self._n_pending = 0
+
+    def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
+        """One sample: the formula of one row, without the cost of a batch."""
+        self.grow(row + 1)
+        before = float(self._counts[row])
+        after = left(before, before + sign * weight)
+        offset = self._offsets[row]
+        if self._shift is not None:
+            embedding = embedding - self._shift
+        residual = embedding - offset
+        if not self.frozen:
+            scale = (weight * (before / after if after else 1.0)) ** 0.5
+            np.multiply(residual, scale, out=self._waiting(1, sign)[0])
+        residual *= sign * weight / after if after else 0.0
+        offset += residual
+        if not after:
+            offset[:] = 0.0
+        self._counts[row] = after
+
+    def _absorb_many(
+        self, embeddings: Array, origin: Array | None, rows: Rows, weights: Array, sign: int
+    ) -> None:
+        """A batch, piece by piece; `embeddings - origin` are offsets."""
+        self.grow(int(rows.max(initial=-1)) + 1)
+        for start in range(0, len(rows), PIECE):
+            piece = slice(start, start + PIECE)
+            some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
+            waiting = None if self.frozen else self._waiting(len(some), sign)
+            if self._work is None:
+                self._work = working_memory(self.n_features, self.dtype)
+            Batch(
+                some,
+                origin,
+                rows[piece],
+                weights[piece],
+                sign,
+                counts=self._counts,
+                offsets=self._offsets,
+                waiting=waiting,
+                work=self._work,
+            ).absorb()
+
+    def _waiting(self, n_rows: int, sign: int) -> Array:
+        """Room for the next rows waiting to be folded in."""
+        if self._pending is None:
+            capacity = PENDING_BYTES // (self.n_features * self.dtype.itemsize)
+            self._pending = np.empty((min(max(capacity, PIECE), MAX_PENDING), self.n_features), self.dtype)
+        if self._n_pending + n_rows > len(self._pending) or sign != self._pending_sign:
+            self.fold()
+        self._pending_sign = sign
+        start = self._n_pending
+        self._n_pending += n_rows
+        return self._pending[start : self._n_pending]
+
+    def _set_origin(self, origin: Array) -> None:
+        self._origin = origin.astype(self.dtype)
+        self._shift = self._origin if self._origin.any() else None
+        self._has_origin = True
+
+    def widen(self, dtype: DTypeLike) -> None:
+        """Go on in float64 where `dtype` asks for that."""
+        if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
+            self.fold()
+            self._pending, self._product, self._work = None, None, None
+            self._origin = self._origin.astype(np.float64)
+            self._shift = None if self._shift is None else self._origin
+            if not self.half:
+                self._offsets = self._offsets.astype(np.float64)
+
+    def _clear(self, row: int) -> None:
+        self._counts[row] = 0.0
+        self._offsets[row] = 0.0
+
+    # -- leaving and coming back
+
+    def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """All there is to know, as tensors (not copied where that can be) and as numbers."""
+        tensors: dict[str, Array] = {
+            "counts": self._counts[: self.n_classes],
+            "origin": self._origin,
+            "offsets": self._offsets[: self.n_classes],
+            "scatter": self.scatter,
+        }
+        numbers = {
+            "n_samples": self.n_samples,
+            "dof_of_dropped": self._dof_of_dropped,
+            "frozen_dof": self._frozen_dof,
+        }
+        return tensors, numbers
+
+    @classmethod
+    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Moments:
+        """What `to_arrays` gave, as moments again."""
+        offsets = tensors["offsets"]
+        moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
+        moments._origin = tensors["origin"]
+        moments.n_classes = len(offsets)
+        moments._counts, moments._offsets = tensors["counts"], offsets
+        moments._set_origin(tensors["origin"])
+        moments._scatter = np.asfortranarray(np.triu(tensors["scatter"]))
+        moments._has_origin = bool(moments._counts.any())
+        moments.n_samples = numbers["n_samples"]
+        moments._dof_of_dropped = numbers["dof_of_dropped"]
+        moments._frozen_dof = numbers["frozen_dof"]
+        return moments
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.fold()
+        return {**self.__dict__, "_pending": None, "_product": None, "_work": None}
+
+
+class ForgetError(ValueError):
+    """More of a class was to be forgotten than it has."""
+
+    def __init__(self, row: int, taken: float, have: float) -> None:
+        super().__init__(f"Cannot forget {taken:g} of row {row}: it has {have:g}.")
+        self.row, self.taken, self.have = row, taken, have
+
+
+def _origin_for(embeddings: Array) -> Array:
+    """Zero; where some feature is far from it for its spread, a point far from no sample but outliers."""
+    median: Array = np.median(embeddings, axis=0)
+    spread = np.abs(embeddings - median).mean(axis=0)
+    return median if (np.abs(median) > OFFSET * spread).any() else np.zeros_like(median)
+
+
+def _lengthened(array: Array, length: int) -> Array:
+    longer = np.zeros((length, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,93 @@
+"""The symmetric rank-k product on a few threads, by SciPy's BLAS, without the interpreter's lock.
+
+`scipy.linalg.blas` has `?syrk` too, but keeps all other threads waiting for as long as it takes. SciPy hands
+the address of the routine to Cython code; ctypes calls it there and lets go of the lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas
+
+from xlda._internal.arrays import Array
+from xlda._internal.threads import in_parallel, in_parallel_with_blas, parts_for
+
+COLUMNS = 128  # added up at once
+ALIGNED = 16  # columns: panels that begin at a multiple of this are multiplied faster
+
+
+def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> None:
+    """Add `sign` times the outer products of `rows` (n, d) to the upper triangle of `total` (d, d).
+
+    `rows` is in C order; `product` is memory to work in, of the shape of `total` and the type of `rows`; both
+    are in Fortran order. Every thread has a panel of columns, the later the narrower, so that all have the
+    same number of multiplications to do.
+
+    >>> total = np.zeros((2, 2), order="F")
+    >>> add_outer_products(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, np.empty_like(total), total)
+    >>> total
+    array([[10., 14.],
+           [ 0., 20.]])
+    """
+    d = rows.shape[1]
+    parts = parts_for(rows.size * d)
+    edges = [round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED for part in range(parts)] + [d]
+
+    def multiply(_start: int, _stop: int, part: int) -> None:
+        _multiply_panel(rows, sign, edges[part], edges[part + 1], product)
+
+    def add(_start: int, _stop: int, part: int) -> None:
+        for first in range(part * COLUMNS, d, parts * COLUMNS):
+            last = min(first + COLUMNS, d)
+            total[:last, first:last] += product[:last, first:last]
+
+    in_parallel_with_blas(multiply, parts, parts)
+    in_parallel(add, parts, parts)
+
+
+def _multiply_panel(rows: Array, sign: int, first: int, last: int, product: Array) -> None:
+    """Columns `first` to `last` of the product: what is above the diagonal block, and its upper triangle."""
+    blas = _BLAS[rows.dtype]
+    n, d = _int(rows.shape[0]), _int(rows.shape[1])
+    above, width = _int(first), _int(last - first)
+    factor, nothing = ctypes.byref(blas.number(sign)), ctypes.byref(blas.number(0))
+    here = rows.ctypes.data
+    there = here + first * rows.itemsize
+    column = product.ctypes.data + first * product.strides[1]
+    block = column + first * product.itemsize
+    if first:
+        blas.gemm(b"N", b"T", above, width, n, factor, here, d, there, d, nothing, column, d)
+    blas.syrk(b"U", b"N", width, n, factor, there, d, nothing, block, d)
+
+
+def _int(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def _routine(name: str, n_texts: int, n_pointers: int) -> Callable[..., None]:
+    capsule = cython_blas.__pyx_capi__[name]
+    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    arguments = [ctypes.c_char_p] * n_texts + [ctypes.c_void_p] * n_pointers
+    routine: Callable[..., None] = ctypes.CFUNCTYPE(None, *arguments)(get_pointer(capsule, get_name(capsule)))
+    return routine
+
+
+class _Blas:
+    """The routines for one type of numbers."""
+
+    def __init__(self, letter: str, number: type[ctypes.c_float] | type[ctypes.c_double]) -> None:
+        self.number = number
+        self.gemm = _routine(f"{letter}gemm", 2, 11)
+        self.syrk = _routine(f"{letter}syrk", 2, 8)
+
+
+_BLAS = {
+    np.dtype(np.float32): _Blas("s", ctypes.c_float),
+    np.dtype(np.float64): _Blas("d", ctypes.c_double),
+}

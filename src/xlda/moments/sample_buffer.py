@@ -1,0 +1,52 @@
+"""Samples that come a few at a time, kept until there are enough to be learned as a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+
+HANDFUL = 64  # samples a call; more are a batch of their own
+CAPACITY = 512  # samples kept
+
+
+class Handfuls:
+    """A buffer of embeddings and their rows, in the order in which they came.
+
+    >>> handfuls = Handfuls()
+    >>> handfuls.add(np.array([[1.0, 2.0]]), np.array([7]))
+    True
+    >>> handfuls.add(np.ones((100, 2)), np.arange(100))
+    False
+    >>> handfuls.take()
+    (array([[1., 2.]]), array([7]))
+    >>> len(handfuls)
+    0
+    """
+
+    def __init__(self) -> None:
+        self._embeddings: Array = np.empty((0, 0))
+        self._rows: Rows = np.empty(CAPACITY, np.intp)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add(self, embeddings: Array, rows: Rows) -> bool:
+        """Keep these too; False where there is no room, or they are too many or of another type."""
+        start, stop = self._n, self._n + len(rows)
+        if len(rows) > HANDFUL or stop > CAPACITY:
+            return False
+        if embeddings.dtype != self._embeddings.dtype or not len(self._embeddings):
+            if start:
+                return False
+            self._embeddings = np.empty((CAPACITY, embeddings.shape[1]), embeddings.dtype)
+        self._embeddings[start:stop] = embeddings
+        self._rows[start:stop] = rows
+        self._n = stop  # last, so that an interrupt leaves all of them or none
+        return True
+
+    def take(self) -> tuple[Array, Rows]:
+        """All of them, and have none any more. They are good until the next `add`."""
+        n, self._n = self._n, 0
+        return self._embeddings[:n], self._rows[:n]

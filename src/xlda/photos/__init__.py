@@ -1,0 +1,17 @@
+"""Photos: which there are, their pixels, their embeddings. Needs `pip install 'xlda[images]'`."""
+
+from xlda.photos.decoding import BadImage, open_photo
+from xlda.photos.embedding import embed_photos
+from xlda.photos.finding import Photo, find_photos
+from xlda.photos.parquet import EmbeddingWriter, embed_to_parquet, embedding_info
+
+__all__ = [
+    "BadImage",
+    "EmbeddingWriter",
+    "Photo",
+    "embed_photos",
+    "embed_to_parquet",
+    "embedding_info",
+    "find_photos",
+    "open_photo",
+]

@@ -1,0 +1,266 @@
+"""One file, or one pair of arrays, of embeddings and labels: how each format is read in bounded memory.
+
+Files are read, not mapped: pages of a mapped file count as memory of the process until they are evicted.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from safetensors import SafetensorError, safe_open
+
+from xlda._internal.arrays import Array
+
+_SAFETENSORS_DTYPES = {
+    "F16": "<f2", "F32": "<f4", "F64": "<f8",
+    "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
+    "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
+}  # fmt: skip
+
+
+class Shard(ABC):
+    """Embeddings and labels in rows."""
+
+    name: str
+
+    @abstractmethod
+    def n_samples(self) -> int:
+        """Number of samples, without reading them."""
+
+    @abstractmethod
+    def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
+        """Embeddings (n, d) and labels (n,) from row `start` on, at most `size` rows at a time.
+
+        Labels are None where there are none to read.
+        """
+
+
+class ArrayShard(Shard):
+    """Two arrays, mapped ones included; or embeddings alone."""
+
+    def __init__(self, embeddings: Any, labels: Any) -> None:
+        self.name = ""
+        self._embeddings, self._labels = np.asanyarray(embeddings), labels
+
+    def n_samples(self) -> int:
+        """Length of the arrays."""
+        return len(self._embeddings)
+
+    def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
+        """Slices."""
+        if self._labels is not None:
+            _check_lengths(len(self._embeddings), len(self._labels))
+        for row in range(start, len(self._embeddings), size):
+            some = slice(row, row + size)
+            yield self._embeddings[some], None if self._labels is None else self._labels[some]
+
+
+@dataclass
+class Rows:
+    """An array in a binary stream, in C order, read row after row."""
+
+    stream: IO[bytes]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def skip(self, n: int) -> None:
+        """Leave out the next `n` rows."""
+        self.stream.seek(n * self._row_bytes(), 1)
+
+    def read(self, n: int) -> Array:
+        """The next `n` rows."""
+        data = self.stream.read(n * self._row_bytes())
+        if len(data) < n * self._row_bytes():
+            raise EOFError(f"the file is truncated: {self.shape} of {self.dtype} was expected.")
+        return np.frombuffer(data, self.dtype).reshape(n, *self.shape[1:])
+
+    def _row_bytes(self) -> int:
+        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+
+
+class RowsShard(Shard):
+    """Two arrays in files, each in C order; or embeddings alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._path = path
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """Context manager that gives the rows of the embeddings and those of the labels, if any."""
+
+    def n_samples(self) -> int:
+        """Length according to the header."""
+        with self._open() as (embeddings, _):
+            return int(embeddings.shape[0])
+
+    def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
+        """Rows as they are read."""
+        with self._open() as (embeddings, labels):
+            n_samples = embeddings.shape[0]
+            embeddings.skip(min(start, n_samples))
+            if labels is not None:
+                _check_lengths(n_samples, labels.shape[0])
+                labels.skip(min(start, n_samples))
+            for row in range(start, n_samples, size):
+                n = min(size, n_samples - row)
+                yield embeddings.read(n), None if labels is None else labels.read(n)
+
+
+class NpyShard(RowsShard):
+    """A `.npy` file of embeddings and one of labels, if any."""
+
+    def __init__(self, embeddings: Path, labels: Path | None) -> None:
+        super().__init__(embeddings)
+        self._labels = labels
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+        with ExitStack() as stack:
+            embeddings = _npy_rows(stack.enter_context(self._path.open("rb")))
+            if self._labels is None:
+                yield embeddings, None
+            else:
+                yield embeddings, _npy_rows(stack.enter_context(self._labels.open("rb")))
+
+
+class NpzShard(RowsShard):
+    """A `.npz` file, compressed or not."""
+
+    def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
+        super().__init__(path)
+        self._names = _names(embeddings, labels)
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+        with ExitStack() as stack:
+            try:
+                archive = stack.enter_context(zipfile.ZipFile(self._path))
+            except zipfile.BadZipFile as error:
+                raise ValueError(f"not a complete .npz file: {error}.") from error
+            found = [name.removesuffix(".npy") for name in archive.namelist()]
+            _check_names(self._names, found, "array")
+            rows = [_npy_rows(stack.enter_context(archive.open(f"{name}.npy"))) for name in self._names]
+            yield rows[0], rows[1] if len(rows) > 1 else None
+
+
+class SafetensorsShard(RowsShard):
+    """A safetensors file with a tensor of embeddings and one of integer labels."""
+
+    def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
+        super().__init__(path)
+        self._names = _names(embeddings, labels)
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+        try:
+            with safe_open(self._path, framework="np") as file:  # checks the header and the size
+                found = list(file.keys())
+        except SafetensorError as error:
+            raise ValueError(f"not a complete safetensors file: {error}.") from error
+        _check_names(self._names, found, "tensor")
+        with ExitStack() as stack:
+            rows = [self._rows(stack.enter_context(self._path.open("rb")), name) for name in self._names]
+            yield rows[0], rows[1] if len(rows) > 1 else None
+
+    def _rows(self, stream: IO[bytes], name: str) -> Rows:
+        header_bytes = int.from_bytes(stream.read(8), "little")
+        tensor = json.loads(stream.read(header_bytes))[name]
+        if tensor["dtype"] not in _SAFETENSORS_DTYPES:
+            raise ValueError(
+                f"tensor {name!r} is {tensor['dtype']}; expected F16, F32 or F64, and integer labels."
+            )
+        stream.seek(8 + header_bytes + tensor["data_offsets"][0])
+        return Rows(stream, np.dtype(_SAFETENSORS_DTYPES[tensor["dtype"]]), tuple(tensor["shape"]))
+
+
+class ParquetShard(Shard):
+    """A Parquet file: embeddings in a column of lists, all of one length; labels of strings or integers."""
+
+    def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
+        self.name = str(path)
+        self._names = _names(embeddings, labels)
+
+    def n_samples(self) -> int:
+        """Number of rows according to the footer."""
+        return int(_parquet().read_metadata(self.name).num_rows)
+
+    def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
+        """Rows as they are decoded."""
+        with _parquet().ParquetFile(self.name, pre_buffer=False, buffer_size=2**20) as file:
+            _check_names(self._names, file.schema_arrow.names, "column")
+            first, skipped = 0, 0
+            while first < file.num_row_groups and skipped + file.metadata.row_group(first).num_rows <= start:
+                skipped += file.metadata.row_group(first).num_rows
+                first += 1
+            surplus = start - skipped
+            groups = range(first, file.num_row_groups)
+            for batch in file.iter_batches(
+                size, row_groups=groups, columns=list(self._names), use_threads=False
+            ):
+                left = batch.slice(min(surplus, len(batch)))
+                surplus -= len(batch) - len(left)
+                if len(left):
+                    embeddings, *labels = (left.column(name) for name in self._names)
+                    yield (
+                        _parquet_embeddings(embeddings, self._names[0]),
+                        labels[0].to_numpy(zero_copy_only=False) if labels else None,
+                    )
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("Reading Parquet needs pyarrow: pip install 'xlda[parquet]'") from None
+    return pyarrow.parquet
+
+
+def _parquet_embeddings(column: Any, name: str) -> Array:
+    """A column of lists as an array (n, d), without copying where that can be."""
+    if not hasattr(column, "value_lengths"):
+        raise ValueError(f"column {name!r} is {column.type}; expected lists of floats.")
+    if column.null_count:
+        raise ValueError(f"column {name!r} has {column.null_count} missing embeddings.")
+    lengths = np.unique(column.value_lengths().to_numpy(zero_copy_only=False))
+    if len(lengths) != 1:
+        raise ValueError(
+            f"column {name!r} has lists of {lengths[0]} to {lengths[-1]} values; expected one length."
+        )
+    values: Array = column.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), -1)
+
+
+def _npy_rows(stream: IO[bytes]) -> Rows:
+    version = npy.read_magic(stream)
+    read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects; expected numbers or strings of fixed width.")
+    if fortran and len(shape) > 1:
+        raise ValueError("an array in Fortran order; save np.ascontiguousarray of it.")
+    return Rows(stream, dtype, shape)
+
+
+def _names(embeddings: str, labels: str | None) -> tuple[str, ...]:
+    return (embeddings,) if labels is None else (embeddings, labels)
+
+
+def _check_names(wanted: tuple[str, ...], found: list[str], what: str) -> None:
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"no {what} {name!r}; it has {', '.join(map(repr, found)) or 'none'}.")
+
+
+def _check_lengths(n_embeddings: int, n_labels: int) -> None:
+    if n_embeddings != n_labels:
+        raise ValueError(f"{n_embeddings} embeddings beside {n_labels} labels.")
