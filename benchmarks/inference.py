@@ -153,7 +153,7 @@ def measure_size(data: Data, n_classes: int, rounds: int, seconds: float) -> dic
     ways = [measure("dense, NumPy", labelled(dense_numpy(weights, bias)), data, exact, seconds)]
     if HAS_TORCH:
         ways.append(measure("dense, torch", labelled(dense_torch(weights, bias)), data, exact, seconds))
-    means, precision = clf.means_.astype(np.float32), head.precision
+    means, precision = clf.means_.astype(np.float32), head.inverse
     ways.append(measure("published code", labelled(published(means, precision)), data, exact, seconds))
     del means, weights
     gc.collect()

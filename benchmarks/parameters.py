@@ -113,7 +113,7 @@ def renewal(data: Data) -> list[list[str]]:
             begun = time.perf_counter()
             predictions[share].append(clf.predict(X_test))
             seconds[share] += time.perf_counter() - begun
-            precisions[share].append(hash(clf._current_head().precision.tobytes()))
+            precisions[share].append(hash(clf._current_head().inverse.tobytes()))
     rows = []
     for share in RENEWALS:
         agreed = np.mean(np.array(predictions[share]) == np.array(predictions[0.0]), axis=1)

@@ -351,15 +351,15 @@ def test_renew_says_when_the_covariance_in_use_changes(data):
     X, y = data
     scale = 200 / (10 * X.shape[1])  # the share is larger with many samples for each feature
     always, seldom = (XLDA(renew=renew).fit(X[:200], y[:200]) for renew in (0, 0.1 / scale))
-    kept = seldom._current_head().precision
+    kept = seldom._current_head().inverse
     for clf in (always, seldom):
         clf.partial_fit(X[200:220], y[200:220])
-    assert seldom._current_head().precision is kept
+    assert seldom._current_head().inverse is kept
     fresh = XLDA().fit(X[:220], y[:220])
     np.testing.assert_allclose(always.decision_function(X), fresh.decision_function(X), atol=1e-9)
     assert not np.allclose(seldom.decision_function(X), fresh.decision_function(X), atol=1e-6)
     seldom.partial_fit(X[220:230], y[220:230])
-    assert seldom._current_head().precision is not kept
+    assert seldom._current_head().inverse is not kept
 
 
 def test_parameters_of_scoring_take_effect_at_once(data):
@@ -537,9 +537,9 @@ def test_renew_0_follows_every_change(change, data):
 def test_renew_counts_weights(data):
     X, y = data
     clf = XLDA(renew=0.1).fit(X, y)
-    kept = clf._current_head().precision
+    kept = clf._current_head().inverse
     clf.partial_fit(X[:1], y[:1], sample_weight=[200])
-    assert clf._current_head().precision is not kept
+    assert clf._current_head().inverse is not kept
 
 
 def test_merging_takes_effect_before_a_renewal(named):

@@ -14,7 +14,7 @@ import oracle
 import xlda
 from conftest import blobs
 from xlda import XLDA
-from xlda.head.model_samples import Drawing
+from xlda.head.model_samples import ModelSampler
 from xlda.storage import read
 
 WITHOUT = "Converted without embeddings"
@@ -154,7 +154,7 @@ def test_scale_and_offset_by_hand(layer, stream, some, news, few):
     m = X.mean(axis=0) if known else X.mean(axis=0) * len(means) / (len(means) + 1)
     rows = {label: row for row, label in enumerate(clf.classes_)}
     rng = np.random.default_rng(0)
-    drawing = Drawing(clf._moments, head.centre, rng)
+    drawing = ModelSampler(clf._moments, head.centre, rng)
 
     def lda(points, labels):
         return oracle.scores(points - m, [means[label] - m for label in labels], sigma, 0.3)
@@ -320,8 +320,8 @@ def test_a_layer_is_worth_no_more_than_its_odds_of_being_right(layer, stream):
     old = truth < 8
     labelled = XLDA().fit(X, y).predict(asked[old]) == truth[old]
     assert (clf.predict(asked[old]) == truth[old]).mean() > labelled.mean() - 0.02
-    assert clf._current_head().imported.odds < 1.0
-    assert converted(layer, embeddings=X)._current_head().imported.odds > 5.0
+    assert clf._current_head().layer_rows.odds < 1.0
+    assert converted(layer, embeddings=X)._current_head().layer_rows.odds > 5.0
 
 
 def test_forgetting_gives_the_layer_back(layer, stream):

@@ -8,9 +8,9 @@ import sklearn.covariance
 
 from xlda.head.covariance import (
     check_shrinkage,
+    inverse_covariance,
     ledoit_wolf_shrinkage,
     oas_shrinkage,
-    precision_matrix,
     shrunk_covariance,
 )
 
@@ -58,7 +58,7 @@ def test_the_published_target_is_the_identity(rows):
 @pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0, "oas", "ledoit-wolf"])
 def test_precision_is_the_inverse(shrinkage, target, rows):
     covariance = covariance_of(rows)
-    precision, used = precision_matrix(covariance, len(rows), shrinkage, target)
+    precision, used = inverse_covariance(covariance, len(rows), shrinkage, target)
     np.testing.assert_allclose(precision @ shrunk_covariance(covariance, used, target), np.eye(20), atol=1e-8)
     np.testing.assert_array_equal(precision, precision.T)
     assert used == shrinkage or isinstance(shrinkage, str)
@@ -67,7 +67,7 @@ def test_precision_is_the_inverse(shrinkage, target, rows):
 def test_the_input_is_not_modified(rows):
     covariance = covariance_of(rows)
     before = covariance.copy()
-    precision_matrix(covariance, len(rows))
+    inverse_covariance(covariance, len(rows))
     np.testing.assert_array_equal(covariance, before)
 
 
@@ -75,37 +75,37 @@ def test_the_input_is_not_modified(rows):
 def test_a_singular_covariance_gets_more_shrinkage_and_a_warning(scale, rows):
     singular = scale * covariance_of(rows[:5])
     with pytest.warns(UserWarning, match="not positive definite with shrinkage 0; .* is used"):
-        precision, used = precision_matrix(singular, 5, 0.0)
+        precision, used = inverse_covariance(singular, 5, 0.0)
     assert 0 < used < 1e-3
     assert np.isfinite(precision).all()
     with warnings.catch_warnings(action="error"):
-        precision_matrix(singular, 5, 0.3)
+        inverse_covariance(singular, 5, 0.3)
 
 
 def test_a_negative_covariance_never_gives_nan():
     with pytest.warns(UserWarning, match="not positive definite"):
-        precision, used = precision_matrix(np.diag([5.0, -1.0]), 5, 0.1)
+        precision, used = inverse_covariance(np.diag([5.0, -1.0]), 5, 0.1)
     assert np.isfinite(precision).all()
     assert used > 0.1
 
 
 def test_a_covariance_that_is_not_finite_is_refused():
     with pytest.raises(ValueError, match="not finite"):
-        precision_matrix(np.diag([1.0, np.inf]), 5)
+        inverse_covariance(np.diag([1.0, np.inf]), 5)
 
 
 @pytest.mark.parametrize("shrinkage", ["oas", "ledoit-wolf"])
 @pytest.mark.parametrize("scale", [1e-200, 1e150])
 def test_the_scale_does_not_change_an_estimated_shrinkage(shrinkage, scale, rows):
     covariance = covariance_of(rows)
-    _, used = precision_matrix(covariance, len(rows), shrinkage)
-    _, scaled = precision_matrix(scale * covariance, len(rows), shrinkage)
+    _, used = inverse_covariance(covariance, len(rows), shrinkage)
+    _, scaled = inverse_covariance(scale * covariance, len(rows), shrinkage)
     assert scaled == pytest.approx(used)
 
 
 @pytest.mark.parametrize("target", ["trace", "identity"])
 def test_without_any_variance_the_nearest_mean_wins(target):
-    precision, _ = precision_matrix(np.zeros((3, 3)), 0, 1.0, target)
+    precision, _ = inverse_covariance(np.zeros((3, 3)), 0, 1.0, target)
     np.testing.assert_array_equal(precision, np.eye(3))
 
 
@@ -124,7 +124,7 @@ def test_edges_of_shrinkage():
     for shrinkage in (0, 1, 0.3, "oas", "ledoit-wolf"):
         check_shrinkage(shrinkage, "trace")
     assert ledoit_wolf_shrinkage(np.diag([1.0, 0.0, 0.0]), 0.5) == 0.0
-    assert precision_matrix(np.zeros((3, 3)), 0, 0.3)[1] == 0.3
+    assert inverse_covariance(np.zeros((3, 3)), 0, 0.3)[1] == 0.3
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_edges_of_shrinkage():
 )
 def test_how_much_more_shrinkage_is_used(diagonal, asked, message):
     with pytest.warns(UserWarning, match=message):
-        precision_matrix(np.diag(diagonal), 5, asked)
+        inverse_covariance(np.diag(diagonal), 5, asked)

@@ -24,7 +24,7 @@ from scipy.special import log_softmax
 
 import xlda
 from xlda.demo import run_demo, stream, timing
-from xlda.demo.characters import Characters, Part, draw_and_embed
+from xlda.demo.characters import DrawnCharacters, Part, draw_and_embed
 from xlda.demo.fc import BATCH, JOINT, SoftmaxLayer, Training
 
 SECTIONS = ["accuracy", "predictions", "latency", "conversion", "undo", "saving", "about"]
@@ -101,7 +101,7 @@ def test_layers_are_trained_by_the_seed(rng):
     labels = np.repeat(np.arange(45), 20)
     embeddings = rng.normal(size=(45, 8))[labels] + rng.normal(size=(900, 8)) / 2
     part = Part([None] * 900, embeddings, labels)
-    data = Characters(None, None, np.arange(45), part, part)
+    data = DrawnCharacters(None, None, np.arange(45), part, part)
     once, again, other = (stream.learn_stream(data, seed, progress=False) for seed in (0, 0, 1))
     assert (once.fine_tuned, once.joint) == (again.fine_tuned, again.joint)
     assert once.fine_tuned != other.fine_tuned

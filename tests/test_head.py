@@ -7,7 +7,7 @@ import oracle
 from conftest import blobs
 from xlda import XLDA
 from xlda.head import head as module
-from xlda.head.changed_rows import LateRows
+from xlda.head.changed_rows import ChangedRows
 from xlda.search import dense
 from xlda.search.ranking import best_columns
 
@@ -50,7 +50,7 @@ def test_changed_rows_use_their_current_means_and_the_kept_covariance(many, rng)
     clf.partial_fit(X[:1] + 9, [100])
     scores = clf.decision_function(X)
     assert clf._current_head().weights is shared
-    assert len(clf._current_head().late) > 0
+    assert len(clf._current_head().changed) > 0
     np.testing.assert_allclose(scores, published_scores(clf, X, kept), atol=1e-9)
 
 
@@ -60,7 +60,7 @@ def test_many_changed_rows_are_brought_together(many, rng):
     for i in range(60):
         clf.partial_fit(X[i : i + 1] + 1, [y[i] + 3 * (i % 40)])
         clf.predict(X[:1])
-    assert len(clf._current_head().late) <= module.most_late(220) < 60
+    assert len(clf._current_head().changed) <= module.most_changed(220) < 60
     expected = published_scores(clf, X, kept)
     np.testing.assert_allclose(clf.decision_function(X), expected, atol=1e-9)
 
@@ -83,7 +83,7 @@ def test_a_head_never_changes_while_learning_goes_on(many):
 
 def test_two_heads_grown_from_one_do_not_disturb_each_other():
     rows, one = np.array([3]), np.ones(1)
-    trunk = LateRows.none_of(2, np.dtype(float)).extended(rows, np.ones((1, 2)), one, one)
+    trunk = ChangedRows.none_of(2, np.dtype(float)).extended(rows, np.ones((1, 2)), one, one)
     branches = [trunk.extended(rows, np.full((1, 2), value), one, one) for value in (2.0, 5.0)]
     assert [late.weights[late.newest()[1]].max() for late in (trunk, *branches)] == [1.0, 2.0, 5.0]
     for late in branches:
@@ -135,9 +135,9 @@ def test_sizes_of_blocks_change_nothing(many, monkeypatch):
     labels, scores = clf.predict(X), clf.decision_function(X)
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(dense, "SCORES_AT_ONCE", 10)  # less than one sample's
-    monkeypatch.setattr(module, "MOST_LATE", 3)
+    monkeypatch.setattr(module, "MOST_CHANGED", 3)
     np.testing.assert_allclose(XLDA().fit(X, y).decision_function(X), scores, atol=1e-9)
     np.testing.assert_array_equal(clf.predict(X), labels)
     for i in range(5):
         clf.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X[:1])
-    assert len(clf._current_head().late) <= 3
+    assert len(clf._current_head().changed) <= 3

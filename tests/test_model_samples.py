@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xlda.head.model_samples import Drawing
+from xlda.head.model_samples import ModelSampler
 from xlda.moments import Moments
 
 
@@ -26,7 +26,7 @@ def test_queries_scatter_about_the_true_means_as_real_samples_do(world, among):
     moments, true, within = world
     rng = np.random.default_rng(6)
     centre = np.zeros(4)
-    queries, own = Drawing(moments, centre, rng).queries(40_000, rng, among)
+    queries, own = ModelSampler(moments, centre, rng).queries(40_000, rng, among)
     fresh = true[own] + rng.multivariate_normal(np.zeros(4), within, len(own))
     means = moments.means_from(centre, own)
     for one, other in ((queries, fresh), (queries - means, fresh - means)):
@@ -39,6 +39,6 @@ def test_one_sample_in_all_gives_queries_too(rng):
     moments = Moments(3)
     moments.grow(1)
     moments.update(np.array([[5.0, 5.0, 5.0]]), np.array([0]))
-    queries, own = Drawing(moments, np.full(3, 5.0), rng).queries(10, rng)
+    queries, own = ModelSampler(moments, np.full(3, 5.0), rng).queries(10, rng)
     assert np.isfinite(queries).all()
     assert (own == 0).all()

@@ -64,7 +64,7 @@ def test_precision_follows_the_widest_input(rng):
 
 @pytest.mark.parametrize("handful", [0, 1, 50])
 def test_small_batches_learned_one_by_one_are_the_same(handful, rng, monkeypatch):
-    monkeypatch.setattr(module, "HANDFUL", handful)
+    monkeypatch.setattr(module, "ONE_BY_ONE", handful)
     X, rows = blobs(rng)
     weights = rng.uniform(0.5, 2, len(X))
     learned = Moments(X.shape[1])

@@ -6,35 +6,35 @@ import pytest
 import oracle
 from conftest import blobs
 from xlda import XLDA
-from xlda.moments.sample_buffer import CAPACITY, HANDFUL, Handfuls
+from xlda.moments.sample_buffer import CAPACITY, MOST_A_CALL, SampleBuffer
 
 
 def test_what_goes_in_comes_out_in_order(rng):
-    handfuls, X = Handfuls(), rng.normal(size=(CAPACITY, 3))
-    for start in range(0, CAPACITY, HANDFUL):
-        assert handfuls.add(X[start : start + HANDFUL], np.arange(start, start + HANDFUL))
-    assert not handfuls.add(X[:1], np.array([0]))  # full
-    embeddings, rows = handfuls.take()
+    buffer, X = SampleBuffer(), rng.normal(size=(CAPACITY, 3))
+    for start in range(0, CAPACITY, MOST_A_CALL):
+        assert buffer.add(X[start : start + MOST_A_CALL], np.arange(start, start + MOST_A_CALL))
+    assert not buffer.add(X[:1], np.array([0]))  # full
+    embeddings, rows = buffer.take()
     np.testing.assert_array_equal(embeddings, X)
     np.testing.assert_array_equal(rows, np.arange(CAPACITY))
-    assert len(handfuls) == 0
-    assert handfuls.add(X[:1], np.array([0]))
+    assert len(buffer) == 0
+    assert buffer.add(X[:1], np.array([0]))
 
 
 def test_too_many_or_another_type_are_not_kept():
-    handfuls = Handfuls()
-    assert not handfuls.add(np.ones((HANDFUL + 1, 2)), np.zeros(HANDFUL + 1, np.intp))
-    assert handfuls.add(np.ones((1, 2), np.float32), np.zeros(1, np.intp))
-    assert not handfuls.add(np.ones((1, 2)), np.zeros(1, np.intp))
-    assert handfuls.take()[0].dtype == np.float32
-    assert handfuls.add(np.ones((1, 2)), np.zeros(1, np.intp))
+    buffer = SampleBuffer()
+    assert not buffer.add(np.ones((MOST_A_CALL + 1, 2)), np.zeros(MOST_A_CALL + 1, np.intp))
+    assert buffer.add(np.ones((1, 2), np.float32), np.zeros(1, np.intp))
+    assert not buffer.add(np.ones((1, 2)), np.zeros(1, np.intp))
+    assert buffer.take()[0].dtype == np.float32
+    assert buffer.add(np.ones((1, 2)), np.zeros(1, np.intp))
 
 
 def test_the_array_that_was_given_may_change_afterwards():
-    handfuls, X = Handfuls(), np.ones((1, 2))
-    handfuls.add(X, np.array([0]))
+    buffer, X = SampleBuffer(), np.ones((1, 2))
+    buffer.add(X, np.array([0]))
     X[:] = 7
-    np.testing.assert_array_equal(handfuls.take()[0], [[1, 1]])
+    np.testing.assert_array_equal(buffer.take()[0], [[1, 1]])
 
 
 READERS = {
@@ -48,7 +48,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-@pytest.mark.parametrize("size", [1, 7, HANDFUL])
+@pytest.mark.parametrize("size", [1, 7, MOST_A_CALL])
 def test_nobody_can_tell_that_samples_were_kept_back(size, read, rng):
     X, y = blobs(rng, n_samples=CAPACITY + 100)
     clf = XLDA(renew=0)

@@ -106,7 +106,7 @@ def test_one_query_at_a_time_is_the_same_as_many(search, rng):
 
 
 def test_a_class_learned_by_the_last_call_is_found_by_the_next(search, rng, monkeypatch):
-    monkeypatch.setattr(head, "MOST_LATE", 40)
+    monkeypatch.setattr(head, "MOST_CHANGED", 40)
     X, y, _ = characters(rng)
     clf = XLDA(search=search, renew=1e9).fit(X, y)
     first = clf._current_head()
@@ -115,11 +115,11 @@ def test_a_class_learned_by_the_last_call_is_found_by_the_next(search, rng, monk
         assert clf.partial_fit(sample, [new]).predict(sample) == [new]
         assert clf.predict_topk(sample, 3)[0][0, 0] == new
     assert len(clf._current_head().weights) > len(first.weights)  # some have been brought in by now
-    assert clf._current_head().precision is first.precision
+    assert clf._current_head().inverse is first.inverse
 
 
 def test_a_class_that_moves_is_found_where_it_is_now(search, rng, monkeypatch):
-    monkeypatch.setattr(head, "MOST_LATE", 40)
+    monkeypatch.setattr(head, "MOST_CHANGED", 40)
     X, y, _ = characters(rng)
     clf = XLDA(search=search, renew=1e9).fit(X, y)
     for label in range(60):  # more than are kept beside the others
@@ -132,7 +132,7 @@ def test_a_class_that_moves_is_found_where_it_is_now(search, rng, monkeypatch):
 
 
 def test_a_removed_class_never_wins_again(search, rng, monkeypatch):
-    monkeypatch.setattr(head, "MOST_LATE", 40)
+    monkeypatch.setattr(head, "MOST_CHANGED", 40)
     X, y, _ = characters(rng)
     clf = XLDA(search=search, renew=1e9).fit(X, y)
     clf.predict(X[:1])
@@ -335,7 +335,7 @@ def test_coordinates_are_those_of_scikit_learn(rng):
     """Distances in all coordinates rank classes as LDA does; the spread is largest first."""
     X, y, queries = characters(rng, n_classes=30, dtype=np.float64)
     lda = XLDA(shrinkage=0.1).fit(X, y)._current_head()
-    classes = Classes(lda.weights, lda.bias, lda.half_norms, lda.precision, lda.centre, None, None)
+    classes = Classes(lda.weights, lda.bias, lda.half_norms, lda.inverse, lda.centre, None, None)
     coordinates = fisher_coordinates(classes, 24)
     assert (np.diff(coordinates.spread) <= 1e-9).all()
     points, means = (queries - lda.centre) @ coordinates.of_queries, lda.weights @ coordinates.of_weights

@@ -376,7 +376,7 @@ def test_rows_say_what_was_expected(tmp_path):
     path = tmp_path / "short"
     path.write_bytes(bytes(10))
     with path.open("rb") as stream, pytest.raises(EOFError, match=r"\(4, 2\) of float32 was expected"):
-        shards.Rows(stream, np.dtype(np.float32), (4, 2)).read(4)
+        shards.RowReader(stream, np.dtype(np.float32), (4, 2)).read(4)
 
 
 def test_paths_may_be_str_or_path(rng, tmp_path):

@@ -22,8 +22,8 @@ from xlda._internal.progress import Progress
 from xlda.audit import Audit, audited
 from xlda.head.covariance import Shrinkage, Target, check_shrinkage
 from xlda.head.head import Head, Priors, new_head
-from xlda.head.layer_rows import ImportedRows
-from xlda.head.model_samples import drawn_queries
+from xlda.head.layer_rows import LayerRows
+from xlda.head.model_samples import sampled_queries
 from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
 from xlda.labels import Label, Labels, label_list
 from xlda.layers.conversion import (
@@ -39,7 +39,7 @@ from xlda.layers.conversion import (
 from xlda.layers.layer import Layer, checked_layer
 from xlda.moments import ForgetError, Moments
 from xlda.moments.published_rule import PublishedMoments
-from xlda.moments.sample_buffer import Handfuls
+from xlda.moments.sample_buffer import SampleBuffer
 from xlda.predictor import Predicting, Snapshot
 from xlda.search import (
     Dense,
@@ -66,8 +66,8 @@ _LEARNED = (
     "_lock",
     "_labels",
     "_absorbed",
-    "_handfuls",
-    "_imported",
+    "_buffer",
+    "_layer_rows",
     "_started_with",
     "_version",
     "_served",
@@ -145,7 +145,7 @@ class XLDA(Predicting):
 
     backbone_: dict[str, Any] | None
     _absorbed: Moments
-    _imported: ImportedRows | None
+    _layer_rows: LayerRows | None
     _served: _Served | None
     _plan: Plan | None
 
@@ -246,8 +246,8 @@ class XLDA(Predicting):
         with self._lock, interrupt_afterwards():
             row = self._labels.remove(_one(label))
             self._moments.drop(row)
-            if self._imported is not None and self._imported.has(row):
-                self._imported = self._imported.without(row) or None
+            if self._layer_rows is not None and self._layer_rows.has(row):
+                self._layer_rows = self._layer_rows.without(row) or None
                 self._served = None
             return self._changed(np.array([row]))
 
@@ -264,7 +264,7 @@ class XLDA(Predicting):
             kept, gone = self._labels.rows([_one(into, "into"), _one(other, "other")]).tolist()
             if kept == gone:
                 raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
-            self._check_not_imported(kept, gone)
+            self._check_not_of_layer(kept, gone)
             count = float(self._moments.counts_of(gone))
             self._moments.join(kept, gone)
             self._labels.remove(_one(other))
@@ -285,7 +285,7 @@ class XLDA(Predicting):
             return self._become(copy.deepcopy(other))
         self._require_start("merge")
         self._check_mergeable(other)
-        if other._imported is not None:
+        if other._layer_rows is not None:
             raise ValueError(
                 "merge got a classifier converted from a layer: nothing can be learned from its rows. "
                 "Merge this one into that one instead."
@@ -381,7 +381,7 @@ class XLDA(Predicting):
             check_half(layer.weight)
         if self.power is None:
             worth = np.full(len(layer.labels), float(strength))
-            self._imported = ImportedRows(layer.weight, layer.bias, worth)
+            self._layer_rows = LayerRows(layer.weight, layer.bias, worth)
         if embeddings is None:
             warnings.warn(WITHOUT_EMBEDDINGS, stacklevel=3)
             return
@@ -391,7 +391,7 @@ class XLDA(Predicting):
         taught = copy.deepcopy(self._absorbed)
         for raw, rows in labelled_by_layer(layer, self, embeddings, known):
             taught.update(self._samples(raw, rows, None)[0], rows)
-        if known is None and self._imported and not self._imported.covered_by(taught.counts):
+        if known is None and self._layer_rows and not self._layer_rows.covered_by(taught.counts):
             warnings.warn(TOO_FEW, stacklevel=3)
             return
         self._absorbed = taught
@@ -428,7 +428,7 @@ class XLDA(Predicting):
         if n < 1:
             raise ValueError(f"n is at least 1; got {n!r}.")
         head = self._current_head()
-        if X is None and self._imported is not None:
+        if X is None and self._layer_rows is not None:
             raise ValueError(
                 "audit needs X: rows of an imported layer do not say what its queries look like."
             )
@@ -437,15 +437,15 @@ class XLDA(Predicting):
         else:
             with self._lock:
                 moments = self._moments
-                queries, _ = drawn_queries(moments, head.centre, n, np.random.default_rng(0))
+                queries, _ = sampled_queries(moments, head.centre, n, np.random.default_rng(0))
                 embeddings = queries + head.centre
         return audited(head, embeddings, X is None, self.memory())
 
     def memory(self) -> dict[str, int]:
         """Bytes that each part takes."""
         nbytes = {**self._absorbed.nbytes, **self._current_head().nbytes}
-        if self._imported is not None:
-            nbytes["imported layer"] = self._imported.nbytes
+        if self._layer_rows is not None:
+            nbytes["imported layer"] = self._layer_rows.nbytes
         return nbytes
 
     # -- what was learned
@@ -498,8 +498,8 @@ class XLDA(Predicting):
         with self._lock:
             self._let_renew()
             tensors, numbers = self._moments.to_arrays()
-            if self._imported is not None:
-                tensors |= self._imported.to_arrays()
+            if self._layer_rows is not None:
+                tensors |= self._layer_rows.to_arrays()
             info = {
                 "params": self._params_to_json(),
                 "labels": self._labels.names.tolist(),
@@ -509,7 +509,7 @@ class XLDA(Predicting):
                 "plan": None if (plan := self._last_plan()) is None else asdict(plan),
             }
             storage.write(
-                path, tensors, info, version=1 if self._imported is None else 2
+                path, tensors, info, version=1 if self._layer_rows is None else 2
             )  # tensors are not copies: nobody may learn meanwhile
 
     # -- how it works
@@ -561,10 +561,10 @@ class XLDA(Predicting):
         plain = {name: _plain(value) for name, value in params.items() if name != "search"}
         return {**plain, "search": search_to_json(self.search)}
 
-    def _check_not_imported(self, *rows: int) -> None:
+    def _check_not_of_layer(self, *rows: int) -> None:
         """Refuse rows that are an imported layer's."""
         for row in rows:
-            if self._imported is not None and self._imported.has(row):
+            if self._layer_rows is not None and self._layer_rows.has(row):
                 raise ValueError(
                     f"Class {self._labels.names[row]!r} comes from a layer, whose rows cannot be merged."
                 )
@@ -608,8 +608,8 @@ class XLDA(Predicting):
         kind = PublishedMoments if self.rule == "slda" else Moments
         self._absorbed = kind(self.n_features_in_, half=self.precision == "half")
         self.backbone_ = None
-        self._imported = None  # rows of a layer that nobody has samples of
-        self._handfuls = Handfuls()  # learned, but not absorbed yet: `_moments` does that first
+        self._layer_rows = None  # rows of a layer that nobody has samples of
+        self._buffer = SampleBuffer()  # learned, but not absorbed yet: `_moments` does that first
         self._labels = Labels()
         self._lock = threading.RLock()  # learning and bringing the head up to date take turns
         self._started_with = self._learning_params()
@@ -637,9 +637,9 @@ class XLDA(Predicting):
             rows = None if ahead else self._labels.rows_if_known(labels)
             if rows is None:
                 rows = self._welcome(ahead, labels)
-            if weights is not None or not self._handfuls.add(embeddings, rows):
+            if weights is not None or not self._buffer.add(embeddings, rows):
                 moments = self._moments
-                if weights is not None or not self._handfuls.add(embeddings, rows):
+                if weights is not None or not self._buffer.add(embeddings, rows):
                     self._changed(rows, _total(rows, weights))
                     moments.update(embeddings, rows, weights)
             self._version += 1
@@ -648,9 +648,9 @@ class XLDA(Predicting):
     @property
     def _moments(self) -> Moments:
         """All that was learned."""
-        if self._handfuls:
+        if self._buffer:
             with self._lock, interrupt_afterwards():
-                embeddings, rows = self._handfuls.take()
+                embeddings, rows = self._buffer.take()
                 self._changed(rows.copy(), len(rows))
                 self._absorbed.update(embeddings, rows)
         return self._absorbed
@@ -733,7 +733,7 @@ class XLDA(Predicting):
         with self._lock:
             moments, last, version = self._moments, self._served, self._version
             if last is None or last.params != params or self._overdue() or self._beside_others():
-                if not moments.n_seen and not self._imported:
+                if not moments.n_seen and not self._layer_rows:
                     raise _nothing_seen()
                 head = new_head(
                     moments,
@@ -743,13 +743,13 @@ class XLDA(Predicting):
                     priors=self.priors,
                     search=self._chosen_search(),
                     previous=None if last is None else last.head,
-                    imported=self._imported,
+                    layer_rows=self._layer_rows,
                 )
                 self._weight_since_renewal = 0.0
                 self._weight_at_renewal = moments.total
                 self._others_at_renewal = self._n_others()
             elif self._touched:
-                head = last.head.updated(moments, self._labels, self._touched_rows(), self._imported)
+                head = last.head.updated(moments, self._labels, self._touched_rows(), self._layer_rows)
                 if not head.n_seen:
                     raise _nothing_seen()
             else:
@@ -760,8 +760,8 @@ class XLDA(Predicting):
 
     def _chosen_search(self) -> Search:
         """The search that the parameter stands for. One that is tuned needs classes to draw queries from."""
-        imported = self._imported
-        if imported is None or 2 * imported.n_unseen(self._moments.counts) <= len(self._labels):
+        layer_rows = self._layer_rows
+        if layer_rows is None or 2 * layer_rows.n_unseen(self._moments.counts) <= len(self._labels):
             search = chosen_search(self.search, self._labels.n_rows, self.n_features_in_, self._absorbed.half)
             if isinstance(search, Fisher) and search.queries is None and search.plan is None:
                 search = replace(search, plan=self._plan)
@@ -782,25 +782,25 @@ class XLDA(Predicting):
 
     def _beside_others(self) -> bool:
         """Whether a layer's rows are to be fitted anew: to its first samples, or to other classes."""
-        if self._imported is None:
+        if self._layer_rows is None:
             return False
         others, last = self._n_others(), self._others_at_renewal
         return not self._weight_at_renewal or not last <= others <= (1 + BESIDE_A_LAYER) * last
 
     def _n_others(self) -> int:
         """Classes that have samples and are not a layer's."""
-        imported = self._imported
-        return 0 if imported is None else imported.n_others(self._moments.counts)
+        layer_rows = self._layer_rows
+        return 0 if layer_rows is None else layer_rows.n_others(self._moments.counts)
 
     def _most_unrenewed(self, total: float) -> float:
         """Weight that may be learned before the covariance is inverted anew."""
-        renew = self.renew if self._imported is None or not self.renew else max(self.renew, BESIDE_A_LAYER)
+        renew = self.renew if self._layer_rows is None or not self.renew else max(self.renew, BESIDE_A_LAYER)
         share = renew * max(1.0, total / (SETTLED * self.n_features_in_))
         return float(min(share, max(renew, MOST_SHARE)) * total)
 
     def _let_renew(self) -> None:
         """Have the next head use the covariance as it is now, whatever `renew` says."""
-        if self._handfuls or self._weight_since_renewal:
+        if self._buffer or self._weight_since_renewal:
             self._plan, self._served = self._last_plan(), None
 
     def _last_plan(self) -> Plan | None:
@@ -817,7 +817,7 @@ class XLDA(Predicting):
         clf._start()
         clf._labels = Labels(info["labels"])
         clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
-        clf._imported = ImportedRows.from_arrays(tensors)
+        clf._layer_rows = LayerRows.from_arrays(tensors)
         clf.backbone_ = info.get("backbone")
         if info.get("plan"):
             clf._plan = Plan.from_json(info["plan"])

@@ -89,7 +89,7 @@ def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
     is_first = labels[:, 0] == own
     other = np.where(is_first, labels[:, 1], labels[:, 0])
     squared = 2 * np.where(is_first, scores[:, 0] - scores[:, 1], 0.0)
-    chance = float(np.sum(head.precision * clf.covariance_))
+    chance = float(np.sum(head.inverse * clf.covariance_))
     per_sample = dict(zip(own.tolist(), (1 / counts[seen]).tolist(), strict=True))
     found: dict[frozenset[Any], float] = {}
     for one, two, distance in zip(own.tolist(), other.tolist(), squared.tolist(), strict=True):

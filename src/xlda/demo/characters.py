@@ -28,7 +28,7 @@ class Part(NamedTuple):
         return Part([self.samples[row] for row in rows], self.embeddings[rows], self.labels[rows])
 
 
-class Characters(NamedTuple):
+class DrawnCharacters(NamedTuple):
     """All images, to learn and to test; `order` is that in which the classes come."""
 
     glyphs: GlyphSet
@@ -38,7 +38,7 @@ class Characters(NamedTuple):
     test: Part
 
 
-def draw_and_embed(n_classes: int, per_class: tuple[int, int], seed: int, progress: bool) -> Characters:
+def draw_and_embed(n_classes: int, per_class: tuple[int, int], seed: int, progress: bool) -> DrawnCharacters:
     """Draw so many classes, and of each so many images to learn and to test, and embed them all."""
     glyphs = find_glyphs(n_classes=n_classes, seed=seed)
     # The network shall see the whole image, up to its edges.
@@ -48,7 +48,7 @@ def draw_and_embed(n_classes: int, per_class: tuple[int, int], seed: int, progre
     with Progress(lambda: len(train) + len(test), progress) as bar:
         parts = [_embedded(glyphs, backbone, samples, bar) for samples in (train, test)]
     order = np.random.default_rng(seed).permutation(glyphs.labels)
-    return Characters(glyphs, backbone, order, *parts)
+    return DrawnCharacters(glyphs, backbone, order, *parts)
 
 
 def _embedded(glyphs: GlyphSet, backbone: Backbone, samples: list[Sample], bar: Progress) -> Part:

@@ -8,12 +8,12 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.classifier import XLDA
-from xlda.demo.characters import Characters, Part
+from xlda.demo.characters import DrawnCharacters, Part
 from xlda.demo.fc import JOINT, SoftmaxLayer
 from xlda.demo.stream import rows_of
 
 
-def convert_and_learn(data: Characters, seed: int) -> dict[str, Any]:
+def convert_and_learn(data: DrawnCharacters, seed: int) -> dict[str, Any]:
     """Train a layer on two thirds of the classes, convert it, learn the others, and give a layer back.
 
     Accuracies on the images of the old and the new classes, and on all of them: converted with unlabelled
@@ -37,7 +37,7 @@ def convert_and_learn(data: Characters, seed: int) -> dict[str, Any]:
     return figures
 
 
-def _before_and_after(model: XLDA, data: Characters, old: Array, new: Array) -> dict[str, float]:
+def _before_and_after(model: XLDA, data: DrawnCharacters, old: Array, new: Array) -> dict[str, float]:
     parts = {"old": data.test.of(old), "new": data.test.of(new), "all": data.test}
     before = _accuracy(model, parts["old"])
     learned = data.train.of(new)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from xlda.classifier import XLDA
-from xlda.demo.characters import Characters
+from xlda.demo.characters import DrawnCharacters
 from xlda.demo.stream import rows_of
 
 SHARE = 10  # one class in so many is learned under a wrong label,
 FEWEST = 3  # and no fewer: two that swap their labels would have one mean, and rounding would choose
 
 
-def learn_and_forget(model: XLDA, data: Characters) -> tuple[dict[str, Any], float]:
+def learn_and_forget(model: XLDA, data: DrawnCharacters) -> tuple[dict[str, Any], float]:
     """Learn the images of some classes under the label of the next one, and forget them.
 
     Accuracies before, with the mistake, and after; how many answers are the same after as before; and the

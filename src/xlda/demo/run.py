@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from xlda._internal.files import write_whole
 from xlda.classifier import XLDA, load
-from xlda.demo.characters import SIZE, Characters, draw_and_embed
+from xlda.demo.characters import SIZE, DrawnCharacters, draw_and_embed
 from xlda.demo.conversion import convert_and_learn
 from xlda.demo.mistake import learn_and_forget
 from xlda.demo.page import report
@@ -74,7 +74,7 @@ def run_demo(
 
 
 def _learn(
-    data: Characters,
+    data: DrawnCharacters,
     seed: int,
     progress: bool,
     figures: dict[str, Any],
@@ -100,7 +100,7 @@ def _check(n_classes: int, per_class: tuple[int, int]) -> None:
         raise ValueError(f"per_class is {per_class}; expected at least 2 images to learn and 1 to test.")
 
 
-def _sizes(data: Characters) -> dict[str, int]:
+def _sizes(data: DrawnCharacters) -> dict[str, int]:
     return {
         "n_classes": len(data.order),
         "n_train": len(data.train.labels),
@@ -110,7 +110,7 @@ def _sizes(data: Characters) -> dict[str, int]:
     }
 
 
-def _save(model: XLDA, data: Characters, path: Path) -> dict[str, int]:
+def _save(model: XLDA, data: DrawnCharacters, path: Path) -> dict[str, int]:
     """Save and load; the size of the file, and how many answers are the same."""
     model.backbone_ = data.backbone.info
     model.save(path)

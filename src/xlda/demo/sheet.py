@@ -11,14 +11,14 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from xlda._internal.arrays import Array, Rows
-from xlda.demo.characters import SIZE, Characters
+from xlda.demo.characters import SIZE, DrawnCharacters
 from xlda.glyphs import GlyphSet, Sample
 
 MOST_RIGHT, MOST_WRONG = 14, 12
 PRINTED = 64  # pixels a side of a character as it is printed; the page shows it at half of that
 
 
-def contact_sheet(data: Characters, predicted: Array, seed: int) -> str:
+def contact_sheet(data: DrawnCharacters, predicted: Array, seed: int) -> str:
     """HTML of test images drawn at random among the right and among the wrong predictions."""
     is_right = predicted == data.test.labels
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.progress import Progress
 from xlda.classifier import XLDA
-from xlda.demo.characters import Characters, Part
+from xlda.demo.characters import DrawnCharacters, Part
 from xlda.demo.fc import FINE_TUNING, JOINT, SoftmaxLayer
 
 CHECKPOINTS = 15
@@ -27,7 +27,7 @@ class Streamed(NamedTuple):
     seconds: dict[str, float]
 
 
-def learn_stream(data: Characters, seed: int, progress: bool) -> Streamed:
+def learn_stream(data: DrawnCharacters, seed: int, progress: bool) -> Streamed:
     """XLDA learns class by class, the FC layer a group of classes at a time, and both are asked after each.
 
     The joint layer is trained on all classes at once; while few are seen, only these count.
@@ -54,7 +54,7 @@ def rows_of(labels: Array, order: Array) -> Rows:
     return rows
 
 
-def _xlda(data: Characters, groups: list[Array], bar: Progress) -> tuple[XLDA, list[float], float]:
+def _xlda(data: DrawnCharacters, groups: list[Array], bar: Progress) -> tuple[XLDA, list[float], float]:
     """Accuracies, and the seconds for learning and for being ready to predict at each checkpoint."""
     model, accuracies, seconds = XLDA(), [], 0.0
     for n, group in enumerate(groups, 1):
@@ -72,7 +72,7 @@ def _xlda(data: Characters, groups: list[Array], bar: Progress) -> tuple[XLDA, l
     return model, accuracies, seconds
 
 
-def _fine_tuned(data: Characters, groups: list[Array], seed: int) -> tuple[list[float], float]:
+def _fine_tuned(data: DrawnCharacters, groups: list[Array], seed: int) -> tuple[list[float], float]:
     layer = SoftmaxLayer(len(data.order), data.train.embeddings)
     rng, accuracies, seconds, seen = np.random.default_rng(seed), [], 0.0, 0
     for group in groups:
@@ -85,7 +85,7 @@ def _fine_tuned(data: Characters, groups: list[Array], seed: int) -> tuple[list[
     return accuracies, seconds
 
 
-def _joint(data: Characters, classes: list[int], seed: int) -> tuple[list[float], float]:
+def _joint(data: DrawnCharacters, classes: list[int], seed: int) -> tuple[list[float], float]:
     start = time.perf_counter()
     layer = SoftmaxLayer(len(data.order), data.train.embeddings)
     rows = rows_of(data.train.labels, data.order)

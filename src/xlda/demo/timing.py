@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from xlda.classifier import XLDA
-from xlda.demo.characters import SIZE, Characters
+from xlda.demo.characters import SIZE, DrawnCharacters
 
 CALLS = {"draw": 100, "embed": 60, "predict": 300}  # of which the median counts
 BATCH = 128  # images
 REPEATS = 5  # of a batch
 
 
-def time_steps(model: XLDA, data: Characters) -> dict[str, float]:
+def time_steps(model: XLDA, data: DrawnCharacters) -> dict[str, float]:
     """Seconds for one image: each step by itself, and as one of a batch."""
     samples = [data.test.samples[n % len(data.test.samples)] for n in range(BATCH)]
     rows = [n % len(data.test.labels) for n in range(CALLS["predict"])]

@@ -9,7 +9,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.glyphs.glyph_set import GlyphSet, Sample
-from xlda.photos.embedding import Backbone
+from xlda.photos.embedding import Embedder
 
 BATCH = 32  # images drawn while as many are embedded
 
@@ -17,7 +17,7 @@ BATCH = 32  # images drawn while as many are embedded
 def embed_glyphs(
     glyphs: GlyphSet,
     samples: list[Sample],
-    backbone: Backbone,
+    backbone: Embedder,
     *,
     size: int = 96,
     progress: Callable[[int], object] | None = None,
@@ -36,7 +36,7 @@ def embed_glyphs(
     return embeddings
 
 
-def _drawn(glyphs: GlyphSet, samples: list[Sample], backbone: Backbone, size: int) -> Iterator[Array]:
+def _drawn(glyphs: GlyphSet, samples: list[Sample], backbone: Embedder, size: int) -> Iterator[Array]:
     """Pixels of the samples, batch after batch; the next one is being drawn meanwhile."""
 
     def draw(start: int) -> Array:

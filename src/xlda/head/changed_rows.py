@@ -10,7 +10,7 @@ from xlda._internal.arrays import Array, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class LateRows:
+class ChangedRows:
     """Weights and biases of rows, in the order in which they changed.
 
     Never changes itself: `extended` gives the next one, which shares the memory of this one as long as there
@@ -23,7 +23,7 @@ class LateRows:
     half_norms: Array  # (n,)
 
     @classmethod
-    def none_of(cls, d: int, dtype: np.dtype[np.floating]) -> LateRows:
+    def none_of(cls, d: int, dtype: np.dtype[np.floating]) -> ChangedRows:
         """No rows yet."""
         return cls(
             _Log(np.empty((0, d), dtype)), np.empty(0, np.intp), np.empty(0, dtype), np.empty(0, dtype)
@@ -37,7 +37,7 @@ class LateRows:
         """Weights of each entry, (n, d)."""
         return self.log.weights[: len(self)]
 
-    def extended(self, rows: Rows, weights: Array, bias: Array, half_norms: Array) -> LateRows:
+    def extended(self, rows: Rows, weights: Array, bias: Array, half_norms: Array) -> ChangedRows:
         """These entries, and after them the new ones. Costs O(n + len(rows) d)."""
         kept = np.where(np.isin(self.rows, rows), -np.inf, self.bias).astype(self.bias.dtype)
         return replace(

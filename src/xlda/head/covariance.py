@@ -69,7 +69,7 @@ def shrunk_covariance(covariance: Array, shrinkage: float, target: Target) -> Ar
     return shrunk
 
 
-def precision_matrix(
+def inverse_covariance(
     covariance: Array, dof: float, shrinkage: Shrinkage = 0.3, target: Target = "trace"
 ) -> tuple[Array, float]:
     """Inverse of the shrunk covariance, and the shrinkage that was used.
@@ -77,7 +77,7 @@ def precision_matrix(
     Where the shrunk covariance is not positive definite, more shrinkage is used, with a warning.
     Without any variance to go by, the inverse is I: the nearest mean wins.
 
-    >>> precision_matrix(np.diag([1.0, 3.0]), dof=10, shrinkage=0.5)[0].round(3)
+    >>> inverse_covariance(np.diag([1.0, 3.0]), dof=10, shrinkage=0.5)[0].round(3)
     array([[0.667, 0.   ],
            [0.   , 0.4  ]])
     """

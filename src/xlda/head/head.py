@@ -1,4 +1,4 @@
-"""An immutable snapshot of a classifier: it scores, and never changes.
+"""Scores of all classes as of one moment; a head never changes.
 
 The logit of a class is x . w + b with w = P m and b = -1/2 m . w + log prior, where m is the class mean and P
 the inverse of the shrunk covariance. Scores are logits with x and m relative to the mean of all samples: the
@@ -17,10 +17,10 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.head.changed_rows import LateRows
-from xlda.head.covariance import Shrinkage, Target, precision_matrix
-from xlda.head.layer_rows import FittedRows, ImportedRows
-from xlda.head.model_samples import drawn_queries
+from xlda.head.changed_rows import ChangedRows
+from xlda.head.covariance import Shrinkage, Target, inverse_covariance
+from xlda.head.layer_rows import FittedLayerRows, LayerRows
+from xlda.head.model_samples import sampled_queries
 from xlda.labels import Labels
 from xlda.moments import Moments
 from xlda.search.dense import Dense
@@ -31,7 +31,7 @@ Priors: TypeAlias = Literal["equal", "empirical"]
 
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
 QUERIES_AT_ONCE = 64  # whose shortlists are made at once
-FEWEST_LATE, MOST_LATE = 16, 2048  # rows kept beside the others before all are brought together
+FEWEST_CHANGED, MOST_CHANGED = 16, 2048  # rows kept beside the others before all are brought together
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,24 +39,24 @@ class Head:
     """Scores for every row of the model.
 
     Most rows have their weights in `weights` and `bias`, and are found by `index`. A row that changed since
-    those were computed has its own in `late`, so that learning one sample costs O(d^2) whatever the number of
-    classes. A row without samples has the bias -inf: it never wins.
+    those were computed has its own in `changed`, so that learning one sample costs O(d^2) whatever the
+    number of classes. A row without samples has the bias -inf: it never wins.
     """
 
     names: Array  # label of each row, None where there is none
     label_dtype: type
     centre: Array  # (n_features,)
-    precision: Array  # (n_features, n_features)
-    centre_weight: Array  # precision times centre, float64: what `common_term` needs, once a head
+    inverse: Array  # (n_features, n_features), of the shrunk covariance
+    centre_weight: Array  # inverse times centre, float64: what `common_term` needs, once a head
     shrinkage: float
     log_total: float | None  # of what counts are divided by to give priors; None for equal priors
     weights: Array  # (n_settled, n_features)
     bias: Array  # (n_settled,)
     half_norms: Array  # (n_settled,): half of mean . weights
     index: Index
-    late: LateRows
-    n_seen: int  # rows that can win: those that have samples, and those of `imported`
-    imported: FittedRows | None = None  # rows of a layer, on the scale of the others
+    changed: ChangedRows
+    n_seen: int  # rows that can win: those that have samples, and those of `layer_rows`
+    layer_rows: FittedLayerRows | None = None  # rows of a layer, on the scale of the others
 
     @property
     def n_rows(self) -> int:
@@ -72,8 +72,8 @@ class Head:
     def nbytes(self) -> dict[str, int]:
         """Memory of each part."""
         return {
-            "weights": self.weights.nbytes + self.bias.nbytes + self.late.log.weights.nbytes,
-            "inverse": self.precision.nbytes,
+            "weights": self.weights.nbytes + self.bias.nbytes + self.changed.log.weights.nbytes,
+            "inverse": self.inverse.nbytes,
             "search": self.index.nbytes,
         }
 
@@ -87,7 +87,7 @@ class Head:
         Where the search says so, rows that it did not look at have -inf, or NaN for a logit of 0.
         """
         queries = self._queries(embeddings)
-        rows, entries = self.late.newest()
+        rows, entries = self.changed.newest()
         n_settled = len(self.weights)
         scores = np.full((len(queries), self.n_rows), -np.inf, queries.dtype)
         found = self.index.scores(queries, rows[rows < n_settled])
@@ -97,28 +97,28 @@ class Head:
         else:
             scores[:, :n_settled] = found
         if len(rows):
-            scores[:, rows] = queries @ self.late.weights[entries].T + self.late.bias[entries]
+            scores[:, rows] = queries @ self.changed.weights[entries].T + self.changed.bias[entries]
         return scores
 
     def top(self, embeddings: Array, k: int) -> tuple[Rows, Array]:
         """The `k` best rows and their scores, each (n, k), best first; of equals the lower row first."""
         queries = self._queries(embeddings)
-        if not len(self.late):
-            return self.index.top(queries, k, self.late.rows)
-        changed = self.late.rows[self.late.rows < len(self.weights)]
+        if not len(self.changed):
+            return self.index.top(queries, k, self.changed.rows)
+        changed = self.changed.rows[self.changed.rows < len(self.weights)]
         settled, settled_scores = self.index.top(queries, k, changed)
-        late_scores = queries @ self.late.weights.T
-        late_scores += self.late.bias
-        entries, late_scores = best_columns(late_scores, k)
-        return merged(settled, settled_scores, self.late.rows[entries], late_scores, k)
+        changed_scores = queries @ self.changed.weights.T
+        changed_scores += self.changed.bias
+        entries, changed_scores = best_columns(changed_scores, k)
+        return merged(settled, settled_scores, self.changed.rows[entries], changed_scores, k)
 
     def shortlists(self, embeddings: Array, k: int) -> Iterator[Rows]:
         """Rows looked at for the `k` best of each embedding."""
-        changed = self.late.rows[self.late.rows < len(self.weights)]
+        changed = self.changed.rows[self.changed.rows < len(self.weights)]
         for start in range(0, len(embeddings), QUERIES_AT_ONCE):
             queries = self._queries(embeddings[start : start + QUERIES_AT_ONCE])
             for shortlist in self.index.shortlists(queries, k, changed):
-                yield np.union1d(shortlist, self.late.rows)
+                yield np.union1d(shortlist, self.changed.rows)
 
     def with_index(self, index: Index) -> Head:
         """The same head, searched in another way."""
@@ -140,28 +140,28 @@ class Head:
         return weights, biases
 
     def updated(
-        self, moments: Moments, labels: Labels, rows: Rows, imported: ImportedRows | None = None
+        self, moments: Moments, labels: Labels, rows: Rows, layer_rows: LayerRows | None = None
     ) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
         weights, bias, half_norms = _weighed(
-            moments, rows, self.centre, self.precision, self.log_total is not None
+            moments, rows, self.centre, self.inverse, self.log_total is not None
         )
         fitted = None
-        if self.imported is not None and imported is not None:
-            fitted = replace(self.imported, imported=imported)
-            weights, bias, half_norms = _with_imported(
+        if self.layer_rows is not None and layer_rows is not None:
+            fitted = replace(self.layer_rows, kept=layer_rows)
+            weights, bias, half_norms = _with_layer_rows(
                 fitted, rows, moments, self.centre, weights, bias, half_norms
             )
         head = replace(
             self,
             names=labels.names,
             label_dtype=labels.dtype,
-            late=self.late.extended(rows, weights, bias, half_norms),
-            n_seen=_n_seen(moments, imported),
+            changed=self.changed.extended(rows, weights, bias, half_norms),
+            n_seen=_n_seen(moments, layer_rows),
             log_total=None if self.log_total is None else _log_total(moments),
-            imported=fitted,
+            layer_rows=fitted,
         )
-        return head if len(head.late) <= most_late(head.n_rows) else head._settled(moments)
+        return head if len(head.changed) <= most_changed(head.n_rows) else head._settled(moments)
 
     # -- how it works
 
@@ -174,7 +174,7 @@ class Head:
         return weight, float(-0.5 * self.centre.astype(np.float64) @ weight) - (self.log_total or 0.0)
 
     def _all_rows(self) -> tuple[Array, Array, Array]:
-        """Weights, bias and half norm of all rows, the late ones among the others: O(C d)."""
+        """Weights, bias and half norm of all rows, the changed ones among the others: O(C d)."""
         weights = np.empty((self.n_rows, self.weights.shape[1]), self.weights.dtype)
         bias = np.full(self.n_rows, -np.inf, self.bias.dtype)
         half_norms = np.zeros(self.n_rows, self.half_norms.dtype)
@@ -182,29 +182,29 @@ class Head:
         weights[:n_settled], weights[n_settled:] = self.weights, 0.0
         bias[:n_settled] = self.bias
         half_norms[:n_settled] = self.half_norms
-        rows, entries = self.late.newest()
-        weights[rows], bias[rows] = self.late.weights[entries], self.late.bias[entries]
-        half_norms[rows] = self.late.half_norms[entries]
+        rows, entries = self.changed.newest()
+        weights[rows], bias[rows] = self.changed.weights[entries], self.changed.bias[entries]
+        half_norms[rows] = self.changed.half_norms[entries]
         return weights, bias, half_norms
 
     def _settled(self, moments: Moments) -> Head:
-        """The same head with its late rows among the others: O(C d), so only now and then."""
+        """The same head with its changed rows among the others: O(C d), so only now and then."""
         weights, bias, half_norms = self._all_rows()
-        classes = _classes(moments, weights, bias, half_norms, self.precision, self.centre, self.imported)
-        changed = np.union1d(self.late.rows, np.arange(len(self.weights), len(weights)))
+        classes = _classes(moments, weights, bias, half_norms, self.inverse, self.centre, self.layer_rows)
+        changed = np.union1d(self.changed.rows, np.arange(len(self.weights), len(weights)))
         return replace(
             self,
             weights=weights,
             bias=bias,
             half_norms=half_norms,
             index=self.index.updated(classes, changed),
-            late=LateRows.none_of(weights.shape[1], self.centre.dtype),
+            changed=ChangedRows.none_of(weights.shape[1], self.centre.dtype),
         )
 
 
-def most_late(n_rows: int) -> int:
+def most_changed(n_rows: int) -> int:
     """Rows to keep beside the others: every query reads each, but bringing them in copies all weights."""
-    return min(max(FEWEST_LATE, min(round(9 * math.sqrt(n_rows)), n_rows // 4)), MOST_LATE)
+    return min(max(FEWEST_CHANGED, min(round(9 * math.sqrt(n_rows)), n_rows // 4)), MOST_CHANGED)
 
 
 def new_head(
@@ -216,15 +216,15 @@ def new_head(
     priors: Priors,
     search: Search,
     previous: Head | None = None,
-    imported: ImportedRows | None = None,
+    layer_rows: LayerRows | None = None,
 ) -> Head:
-    """Head of all that `moments` has learned so far, and of the rows of a layer where some are imported.
+    """Head of all that `moments` has learned so far, and of the rows of a layer where there are some.
 
     Costs O(d^3 + C d^2), and what the search needs.
     """
-    precision64, used = precision_matrix(moments.covariance(), moments.dof, shrinkage, target)
+    inverse64, used = inverse_covariance(moments.covariance(), moments.dof, shrinkage, target)
     n_rows, dtype = labels.n_rows, moments.dtype
-    precision, centre = precision64.astype(dtype), moments.centre().astype(dtype)
+    inverse, centre = inverse64.astype(dtype), moments.centre().astype(dtype)
     weights = np.empty((n_rows, moments.n_features), np.float16 if moments.half else dtype)
     bias, half_norms = np.empty(n_rows, dtype), np.empty(n_rows, dtype)
 
@@ -235,41 +235,41 @@ def new_head(
                 weights[block], bias[block], half_norms[block] = 0.0, -np.inf, 0.0
                 continue
             weights[block], bias[block], half_norms[block] = _weighed(
-                moments, block, centre, precision, priors == "empirical"
+                moments, block, centre, inverse, priors == "empirical"
             )
 
     in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * moments.n_features**2))
     fitted = None
-    if imported is not None:
+    if layer_rows is not None:
         if moments.n_seen:
-            fitted = imported.fitted(moments, centre, precision64, weights, bias)
+            fitted = layer_rows.fitted(moments, centre, inverse64, weights, bias)
         else:
-            fitted = imported.as_they_are()
+            fitted = layer_rows.as_they_are()
         rows, searched = np.arange(n_rows), not isinstance(search, Dense)
-        weights, bias, half_norms = _with_imported(
+        weights, bias, half_norms = _with_layer_rows(
             fitted, rows, moments, centre, weights, bias, half_norms, searched
         )
-    classes = _classes(moments, weights, bias, half_norms, precision, centre, fitted)
+    classes = _classes(moments, weights, bias, half_norms, inverse, centre, fitted)
     return Head(
         names=labels.names,
         label_dtype=labels.dtype,
         centre=centre,
-        precision=precision,
-        centre_weight=precision64 @ centre,
+        inverse=inverse,
+        centre_weight=inverse64 @ centre,
         shrinkage=used,
         log_total=_log_total(moments) if priors == "empirical" else None,
         weights=weights,
         bias=bias,
         half_norms=half_norms,
         index=search.index(classes, None if previous is None else previous.index),
-        late=LateRows.none_of(moments.n_features, dtype),
-        n_seen=_n_seen(moments, imported),
-        imported=fitted,
+        changed=ChangedRows.none_of(moments.n_features, dtype),
+        n_seen=_n_seen(moments, layer_rows),
+        layer_rows=fitted,
     )
 
 
-def _with_imported(
-    fitted: FittedRows,
+def _with_layer_rows(
+    fitted: FittedLayerRows,
     rows: Rows,
     moments: Moments,
     centre: Array,
@@ -294,8 +294,8 @@ def _with_imported(
     return weights, bias, half_norms
 
 
-def _n_seen(moments: Moments, imported: ImportedRows | None) -> int:
-    return moments.n_seen + (0 if imported is None else imported.n_unseen(moments.counts))
+def _n_seen(moments: Moments, layer_rows: LayerRows | None) -> int:
+    return moments.n_seen + (0 if layer_rows is None else layer_rows.n_unseen(moments.counts))
 
 
 def _log_total(moments: Moments) -> float:
@@ -303,14 +303,14 @@ def _log_total(moments: Moments) -> float:
 
 
 def _weighed(
-    moments: Moments, rows: Rows | slice, centre: Array, precision: Array, with_priors: bool
+    moments: Moments, rows: Rows | slice, centre: Array, inverse: Array, with_priors: bool
 ) -> tuple[Array, Array, Array]:
     """Weights, bias and half norm of `rows` as `moments` has them now."""
     means = moments.means_from(centre, rows)
     counts = moments.counts_of(rows)
     seen = counts > 0
     means[~seen] = 0.0
-    weights = means @ precision
+    weights = means @ inverse
     half_norms = 0.5 * np.einsum("ij,ij->i", means, weights)
     bias = -half_norms
     if with_priors:  # the total of the counts is in the common term
@@ -323,17 +323,17 @@ def _classes(
     weights: Array,
     bias: Array,
     half_norms: Array,
-    precision: Array,
+    inverse: Array,
     centre: Array,
-    imported: FittedRows | None,
+    layer_rows: FittedLayerRows | None,
 ) -> Classes:
     def means(rows: Rows | slice) -> Array:
-        if imported is not None:  # the means that LDA would have such weights for
-            implied: Array = weights[rows].astype(imported.covariance.dtype) @ imported.covariance
+        if layer_rows is not None:  # the means that LDA would have such weights for
+            implied: Array = weights[rows].astype(layer_rows.covariance.dtype) @ layer_rows.covariance
             return implied
         return moments.means_from(centre, rows)
 
     def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
-        return drawn_queries(moments, centre, n, rng)
+        return sampled_queries(moments, centre, n, rng)
 
-    return Classes(weights, bias, half_norms, precision, centre, means, draw)
+    return Classes(weights, bias, half_norms, inverse, centre, means, draw)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda.head.model_samples import MOST_MEANS, Drawing
+from xlda.head.model_samples import MOST_MEANS, ModelSampler
 from xlda.moments import Moments
 
 N_QUERIES = 512  # drawn from some classes, to fit the layer to
@@ -30,7 +30,7 @@ ROWS_AT_ONCE = 4096  # classes that are scored at once
 
 
 @dataclass(frozen=True, eq=False)
-class ImportedRows:
+class LayerRows:
     """Weights and biases of a layer; row i is that of the model's row i. Never changes."""
 
     weights: Array  # (n, d)
@@ -50,7 +50,7 @@ class ImportedRows:
         """Whether this row of the model is one of them."""
         return row < len(self.worth) and self.worth[row] > 0
 
-    def without(self, row: int) -> ImportedRows:
+    def without(self, row: int) -> LayerRows:
         """The others."""
         if not self.has(row):
             return self
@@ -78,22 +78,22 @@ class ImportedRows:
         return {f"layer_{name}": getattr(self, name) for name in ("weights", "bias", "worth")}
 
     @classmethod
-    def from_arrays(cls, tensors: dict[str, Array]) -> ImportedRows | None:
+    def from_arrays(cls, tensors: dict[str, Array]) -> LayerRows | None:
         """What `to_arrays` gave; None where there is none among `tensors`."""
         if "layer_weights" not in tensors:
             return None
         return cls(*(tensors[f"layer_{name}"] for name in ("weights", "bias", "worth")))
 
-    def as_they_are(self) -> FittedRows:
+    def as_they_are(self) -> FittedLayerRows:
         """The layer itself: where nothing was learned beside it, nothing is to be fitted."""
         nothing = np.zeros_like(self.weights[0])
-        return FittedRows(
+        return FittedLayerRows(
             self, 1.0, 0.0, np.inf, nothing, 0.0, nothing, np.eye(len(nothing), dtype=nothing.dtype)
         )
 
     def fitted(
-        self, moments: Moments, centre: Array, precision: Array, weights: Array, bias: Array
-    ) -> FittedRows:
+        self, moments: Moments, centre: Array, inverse: Array, weights: Array, bias: Array
+    ) -> FittedLayerRows:
         """Scale and offset beside the classes in `moments`.
 
         `weights` and `bias` are LDA's, for all rows, with queries relative to `centre`; without samples, the
@@ -101,28 +101,28 @@ class ImportedRows:
         """
         kept, learned = np.flatnonzero(self.worth), np.flatnonzero(np.isfinite(bias))
         others, covered = np.setdiff1d(learned, kept), np.intersect1d(learned, kept)
-        rows = FittedRows(
-            imported=self,
+        rows = FittedLayerRows(
+            kept=self,
             scale=1.0,
             offset=0.0,
             odds=np.inf,
             common_weight=self.weights[kept].mean(axis=0, dtype=np.float64).astype(self.weights.dtype),
             common_bias=float(self.bias[kept].mean()),
             added_weight=np.zeros(len(centre), moments.dtype),
-            covariance=np.linalg.inv(precision).astype(moments.dtype),
+            covariance=np.linalg.inv(inverse).astype(moments.dtype),
         )
         if len(others) and not self.covered_by(moments.counts):
-            away = precision @ _away(moments, centre) / (len(learned) + 1)
+            away = inverse @ _away(moments, centre) / (len(learned) + 1)
             rows = replace(rows, added_weight=-away.astype(moments.dtype))
             return _guessed(rows, others, moments, centre, weights, bias)
         return _beside_samples(rows, covered, others, moments, centre, weights, bias)
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRows:
+class FittedLayerRows:
     """Imported rows on the scale of the others."""
 
-    imported: ImportedRows
+    kept: LayerRows
     scale: float
     offset: float
     odds: float  # that the layer is right, against wrong: more samples than that it is not worth
@@ -133,8 +133,8 @@ class FittedRows:
 
     def of(self, rows: Rows, centre: Array) -> tuple[Array, Array]:
         """Weights and bias of these rows, with queries relative to `centre`."""
-        weights = self.imported.weights[rows] - self.common_weight
-        bias = self.imported.bias[rows] - self.common_bias + weights @ centre.astype(weights.dtype)
+        weights = self.kept.weights[rows] - self.common_weight
+        bias = self.kept.bias[rows] - self.common_bias + weights @ centre.astype(weights.dtype)
         return self.scale * weights + self.added_weight, self.scale * bias + self.offset
 
     def mixed(
@@ -144,10 +144,10 @@ class FittedRows:
 
         Gives the places among `rows` that are imported, and their weights and bias.
         """
-        places = np.flatnonzero(rows < len(self.imported.worth))
-        places = places[self.imported.worth[rows[places]] > 0]
-        worth = np.minimum(self.imported.worth[rows[places]], self.odds)
-        share = (worth / (worth + counts[places]))[:, None].astype(self.imported.weights.dtype)
+        places = np.flatnonzero(rows < len(self.kept.worth))
+        places = places[self.kept.worth[rows[places]] > 0]
+        worth = np.minimum(self.kept.worth[rows[places]], self.odds)
+        share = (worth / (worth + counts[places]))[:, None].astype(self.kept.weights.dtype)
         layer_weights, layer_bias = self.of(rows[places], centre)
         seen_bias = np.where(np.isfinite(bias[places]), bias[places], 0.0)
         return (
@@ -158,16 +158,16 @@ class FittedRows:
 
 
 def _guessed(
-    rows: FittedRows, others: Rows, moments: Moments, centre: Array, weights: Array, bias: Array
-) -> FittedRows:
+    rows: FittedLayerRows, others: Rows, moments: Moments, centre: Array, weights: Array, bias: Array
+) -> FittedLayerRows:
     """Fitted where nothing says where the layer's classes are, but that it is not among the `others`.
 
     For queries of these, the layer's logits are given the spread of LDA's wrong ones, and win now and then.
     """
-    kept = np.flatnonzero(rows.imported.worth)
+    kept = np.flatnonzero(rows.kept.worth)
     plain = replace(rows, added_weight=np.zeros_like(rows.added_weight))
     rng = np.random.default_rng(0)
-    queries, own = Drawing(moments, centre, rng).queries(N_QUERIES, rng, others)
+    queries, own = ModelSampler(moments, centre, rng).queries(N_QUERIES, rng, others)
     right, best = np.empty(N_QUERIES), np.full(N_QUERIES, -np.inf)
     wrong, wrong_of_layer = _Spread(), _Spread()
     for block in _blocks(others):
@@ -186,25 +186,25 @@ def _guessed(
 
 
 def _beside_samples(
-    rows: FittedRows,
+    rows: FittedLayerRows,
     covered: Rows,
     others: Rows,
     moments: Moments,
     centre: Array,
     weights: Array,
     bias: Array,
-) -> FittedRows:
+) -> FittedLayerRows:
     """Fitted to samples of the layer's own classes, `covered`.
 
     What their LDA rows have in common takes the place of what the layer's have. The scale is that of least
     squares, from the layer's logits to LDA's; the offset puts the one of the own class where LDA has it.
     """
-    kept, counts = np.flatnonzero(rows.imported.worth), moments.counts_of(covered)
+    kept, counts = np.flatnonzero(rows.kept.worth), moments.counts_of(covered)
     rng = np.random.default_rng(0)
-    drawing = Drawing(moments, centre, rng)
-    queries, own = drawing.queries(N_QUERIES, rng, covered)
+    sampler = ModelSampler(moments, centre, rng)
+    queries, own = sampler.queries(N_QUERIES, rng, covered)
     added = np.average(weights[covered], axis=0, weights=counts).astype(moments.dtype)
-    scale = _slope(queries, rows.imported.weights, weights, covered) * (1.0 if len(others) else ALONE)
+    scale = _slope(queries, rows.kept.weights, weights, covered) * (1.0 if len(others) else ALONE)
     rows = replace(rows, scale=scale, added_weight=added)
     layer_own, best = np.empty(N_QUERIES), np.full(N_QUERIES, -np.inf)
     for block in _blocks(kept):
@@ -223,7 +223,7 @@ def _beside_samples(
     if not len(others):
         return rows
     lead = _lead(rows, queries, kept, others, moments, centre, weights, bias)
-    elsewhere, _ = drawing.queries(N_QUERIES, rng, others)
+    elsewhere, _ = sampler.queries(N_QUERIES, rng, others)
     behind = _lead(rows, elsewhere, kept, others, moments, centre, weights, bias)
     # At this shift of all the layer's rows, as many of its queries are lost to the others as of theirs to it.
     even = float(np.median(np.concatenate([-lead, -behind])))
@@ -231,7 +231,7 @@ def _beside_samples(
 
 
 def _lead(
-    rows: FittedRows,
+    rows: FittedLayerRows,
     queries: Array,
     kept: Rows,
     others: Rows,

@@ -11,7 +11,7 @@ from xlda.moments import Moments
 MOST_MEANS = 8192  # that the spread of the class means is estimated from
 
 
-class Drawing:
+class ModelSampler:
     """Where samples of learned classes may lie, relative to `centre`.
 
     A class mean known from few samples is off by as much as those scatter, and drawing around it would give
@@ -65,9 +65,9 @@ class Drawing:
         return float(np.mean(1.0 / np.maximum(self._moments.counts_of(rows), 1.0)))
 
 
-def drawn_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+def sampled_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
     """`n` embeddings less `centre`, (n, d), of learned classes drawn at random, and their rows (n,)."""
-    return Drawing(moments, centre, rng).queries(n, rng)
+    return ModelSampler(moments, centre, rng).queries(n, rng)
 
 
 def _root(matrix: Array) -> Array:

@@ -26,7 +26,7 @@ def working_memory(d: int, dtype: np.dtype[Any]) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class BatchUpdate:
     """Samples on their way into `counts` (C,) and `offsets` (C, d), the class means less an origin.
 
     `embeddings - origin` (n, d) of the classes `rows` (n,) are added (`sign` 1) or taken away (-1). `waiting`

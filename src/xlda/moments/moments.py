@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from xlda._internal.arrays import Array, Rows, mirrored
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda.moments.batch_update import EMPTY, Batch, left, working_memory
+from xlda.moments.batch_update import EMPTY, BatchUpdate, left, working_memory
 from xlda.moments.rank_k import add_outer_products
 
 PENDING_BYTES = 40 * 2**20  # of residual rows kept before one rank-k product folds them in
 FIRST = 128  # embeddings that the origin is chosen from
 OFFSET = 8  # times its spread: a feature further from zero needs an origin
 MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
-HANDFUL = 16  # samples that are learned sooner one by one than as a batch
+ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
 PIECE = 2048  # samples of a batch absorbed at once
 
 
@@ -280,7 +280,7 @@ class Moments:
         self.widen(embeddings.dtype)
         if not self._has_origin:
             self._set_origin(_origin_for(embeddings[:FIRST]))
-        if len(rows) <= HANDFUL:
+        if len(rows) <= ONE_BY_ONE:
             for number, row in enumerate(rows.tolist()):
                 self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
         else:
@@ -320,7 +320,7 @@ class Moments:
             waiting = None if self.frozen else self._waiting(len(some), sign)
             if self._work is None:
                 self._work = working_memory(self.n_features, self.dtype)
-            Batch(
+            BatchUpdate(
                 some,
                 origin,
                 rows[piece],

@@ -6,21 +6,21 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 
-HANDFUL = 64  # samples a call; more are a batch of their own
+MOST_A_CALL = 64  # samples a call; more are a batch of their own
 CAPACITY = 512  # samples kept
 
 
-class Handfuls:
+class SampleBuffer:
     """A buffer of embeddings and their rows, in the order in which they came.
 
-    >>> handfuls = Handfuls()
-    >>> handfuls.add(np.array([[1.0, 2.0]]), np.array([7]))
+    >>> buffer = SampleBuffer()
+    >>> buffer.add(np.array([[1.0, 2.0]]), np.array([7]))
     True
-    >>> handfuls.add(np.ones((100, 2)), np.arange(100))
+    >>> buffer.add(np.ones((100, 2)), np.arange(100))
     False
-    >>> handfuls.take()
+    >>> buffer.take()
     (array([[1., 2.]]), array([7]))
-    >>> len(handfuls)
+    >>> len(buffer)
     0
     """
 
@@ -35,7 +35,7 @@ class Handfuls:
     def add(self, embeddings: Array, rows: Rows) -> bool:
         """Keep these too; False where there is no room, or they are too many or of another type."""
         start, stop = self._n, self._n + len(rows)
-        if len(rows) > HANDFUL or stop > CAPACITY:
+        if len(rows) > MOST_A_CALL or stop > CAPACITY:
             return False
         if embeddings.dtype != self._embeddings.dtype or not len(self._embeddings):
             if start:

@@ -23,7 +23,7 @@ OnError = Literal["stop", "skip"]
 MOST_DECODERS = 8
 
 
-class Backbone(Protocol):
+class Embedder(Protocol):
     """What is needed of a network: `prepare` a photo, from any thread, and `embed` a stack of them."""
 
     @property
@@ -47,7 +47,7 @@ class EmbeddedBatch(NamedTuple):
 
 def embed_photos(
     photos: Iterable[Photo],
-    backbone: Backbone,
+    backbone: Embedder,
     *,
     on_error: OnError = "stop",
     batch_size: int = 32,
@@ -69,7 +69,7 @@ def embed_photos(
 
 def _batches(
     photos: Iterable[Photo],
-    backbone: Backbone,
+    backbone: Embedder,
     on_error: OnError,
     batch_size: int,
     decoders: int,
@@ -109,7 +109,7 @@ def _ahead(
         yield photo, result.result()
 
 
-def _embedded(batch: list[tuple[Photo, Array | str]], backbone: Backbone) -> EmbeddedBatch:
+def _embedded(batch: list[tuple[Photo, Array | str]], backbone: Embedder) -> EmbeddedBatch:
     skipped = [(photo, result) for photo, result in batch if isinstance(result, str)]
     pixels = [result for _, result in batch if not isinstance(result, str)]
     photos = [photo for photo, result in batch if not isinstance(result, str)]

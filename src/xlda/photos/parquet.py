@@ -25,7 +25,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.files import flush_to_disk, replaced
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.photos.decoding import MAX_PIXELS, BadImage
-from xlda.photos.embedding import Backbone, EmbeddedBatch, OnError, embed_photos
+from xlda.photos.embedding import EmbeddedBatch, Embedder, OnError, embed_photos
 from xlda.photos.finding import Photo
 
 DType = Literal["float32", "float16"]
@@ -129,7 +129,7 @@ def embedding_info(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def embed_to_parquet(
     photos: Sequence[Photo],
-    backbone: Backbone,
+    backbone: Embedder,
     out: str | os.PathLike[str],
     *,
     backbone_info: dict[str, Any],

@@ -35,7 +35,7 @@ class Coordinates:
 def fisher_coordinates(classes: Classes, n_coordinates: int, seed: int = 0) -> Coordinates:
     """The `n_coordinates` directions in which the means of `classes` spread most. Costs O(d^3)."""
     d, dtype = len(classes.centre), classes.centre.dtype
-    factor = _factor(classes.precision.astype(np.float64))
+    factor = _factor(classes.inverse.astype(np.float64))
     rows = np.flatnonzero(np.isfinite(classes.bias))
     if len(rows) > SAMPLE:
         rows = np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
@@ -47,13 +47,13 @@ def fisher_coordinates(classes: Classes, n_coordinates: int, seed: int = 0) -> C
     return Coordinates((factor @ turn).astype(dtype), of_weights.astype(dtype), np.maximum(spread, 0.0))
 
 
-def _factor(precision: Array) -> Array:
-    """Lower triangle L with L L^T = precision, or nearly so where rounding has made that impossible."""
+def _factor(inverse: Array) -> Array:
+    """Lower triangle L with L L^T = inverse, or nearly so where rounding has made that impossible."""
     jitter = 0.0
-    mean = float(np.trace(precision)) / len(precision)
+    mean = float(np.trace(inverse)) / len(inverse)
     while True:
         try:
-            lower: Array = cholesky(precision + jitter * np.eye(len(precision)), lower=True)
+            lower: Array = cholesky(inverse + jitter * np.eye(len(inverse)), lower=True)
             return lower
         except LinAlgError:
             jitter = max(10 * jitter, 1e-7 * mean)

@@ -25,7 +25,7 @@ class Classes:
     weights: Array  # (n_rows, d)
     bias: Array  # (n_rows,)
     half_norms: Array  # (n_rows,): half of mean . weights, which is the bias of equal priors, negated
-    precision: Array  # (d, d): weights are means @ precision
+    inverse: Array  # (d, d): weights are means @ inverse
     centre: Array  # (d,)
     means: Callable[[Rows | slice], Array]
     draw: Callable[[int, np.random.Generator], tuple[Array, Rows]]  # so many queries, and their rows

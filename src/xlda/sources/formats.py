@@ -65,7 +65,7 @@ class ArrayShard(Shard):
 
 
 @dataclass
-class Rows:
+class RowReader:
     """An array in a binary stream, in C order, read row after row."""
 
     stream: IO[bytes]
@@ -87,7 +87,7 @@ class Rows:
         return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
 
 
-class RowsShard(Shard):
+class RowReaderShard(Shard):
     """Two arrays in files, each in C order; or embeddings alone."""
 
     def __init__(self, path: Path) -> None:
@@ -104,7 +104,7 @@ class RowsShard(Shard):
             return int(embeddings.shape[0])
 
     def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
-        """Rows as they are read."""
+        """RowReader as they are read."""
         with self._open() as (embeddings, labels):
             n_samples = embeddings.shape[0]
             embeddings.skip(min(start, n_samples))
@@ -116,7 +116,7 @@ class RowsShard(Shard):
                 yield embeddings.read(n), None if labels is None else labels.read(n)
 
 
-class NpyShard(RowsShard):
+class NpyShard(RowReaderShard):
     """A `.npy` file of embeddings and one of labels, if any."""
 
     def __init__(self, embeddings: Path, labels: Path | None) -> None:
@@ -124,7 +124,7 @@ class NpyShard(RowsShard):
         self._labels = labels
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+    def _open(self) -> Iterator[tuple[RowReader, RowReader | None]]:
         with ExitStack() as stack:
             embeddings = _npy_rows(stack.enter_context(self._path.open("rb")))
             if self._labels is None:
@@ -133,7 +133,7 @@ class NpyShard(RowsShard):
                 yield embeddings, _npy_rows(stack.enter_context(self._labels.open("rb")))
 
 
-class NpzShard(RowsShard):
+class NpzShard(RowReaderShard):
     """A `.npz` file, compressed or not."""
 
     def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
@@ -141,7 +141,7 @@ class NpzShard(RowsShard):
         self._names = _names(embeddings, labels)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+    def _open(self) -> Iterator[tuple[RowReader, RowReader | None]]:
         with ExitStack() as stack:
             try:
                 archive = stack.enter_context(zipfile.ZipFile(self._path))
@@ -153,7 +153,7 @@ class NpzShard(RowsShard):
             yield rows[0], rows[1] if len(rows) > 1 else None
 
 
-class SafetensorsShard(RowsShard):
+class SafetensorsShard(RowReaderShard):
     """A safetensors file with a tensor of embeddings and one of integer labels."""
 
     def __init__(self, path: Path, embeddings: str, labels: str | None) -> None:
@@ -161,7 +161,7 @@ class SafetensorsShard(RowsShard):
         self._names = _names(embeddings, labels)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Rows, Rows | None]]:
+    def _open(self) -> Iterator[tuple[RowReader, RowReader | None]]:
         try:
             with safe_open(self._path, framework="np") as file:  # checks the header and the size
                 found = list(file.keys())
@@ -172,7 +172,7 @@ class SafetensorsShard(RowsShard):
             rows = [self._rows(stack.enter_context(self._path.open("rb")), name) for name in self._names]
             yield rows[0], rows[1] if len(rows) > 1 else None
 
-    def _rows(self, stream: IO[bytes], name: str) -> Rows:
+    def _rows(self, stream: IO[bytes], name: str) -> RowReader:
         header_bytes = int.from_bytes(stream.read(8), "little")
         tensor = json.loads(stream.read(header_bytes))[name]
         if tensor["dtype"] not in _SAFETENSORS_DTYPES:
@@ -180,7 +180,7 @@ class SafetensorsShard(RowsShard):
                 f"tensor {name!r} is {tensor['dtype']}; expected F16, F32 or F64, and integer labels."
             )
         stream.seek(8 + header_bytes + tensor["data_offsets"][0])
-        return Rows(stream, np.dtype(_SAFETENSORS_DTYPES[tensor["dtype"]]), tuple(tensor["shape"]))
+        return RowReader(stream, np.dtype(_SAFETENSORS_DTYPES[tensor["dtype"]]), tuple(tensor["shape"]))
 
 
 class ParquetShard(Shard):
@@ -195,7 +195,7 @@ class ParquetShard(Shard):
         return int(_parquet().read_metadata(self.name).num_rows)
 
     def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
-        """Rows as they are decoded."""
+        """RowReader as they are decoded."""
         with _parquet().ParquetFile(self.name, pre_buffer=False, buffer_size=2**20) as file:
             _check_names(self._names, file.schema_arrow.names, "column")
             first, skipped = 0, 0
@@ -240,7 +240,7 @@ def _parquet_embeddings(column: Any, name: str) -> Array:
     return values.reshape(len(column), -1)
 
 
-def _npy_rows(stream: IO[bytes]) -> Rows:
+def _npy_rows(stream: IO[bytes]) -> RowReader:
     version = npy.read_magic(stream)
     read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = read_header(stream)
@@ -248,7 +248,7 @@ def _npy_rows(stream: IO[bytes]) -> Rows:
         raise ValueError("an array of Python objects; expected numbers or strings of fixed width.")
     if fortran and len(shape) > 1:
         raise ValueError("an array in Fortran order; save np.ascontiguousarray of it.")
-    return Rows(stream, dtype, shape)
+    return RowReader(stream, dtype, shape)
 
 
 def _names(embeddings: str, labels: str | None) -> tuple[str, ...]:
