@@ -78,7 +78,12 @@ def test_two_labels_of_one_call_never_become_one_unasked(given):
     with pytest.raises(DoubtfulLabelError, match=given[1]):
         LabelResolver(SHOP).resolve(given)
     with pytest.raises(DoubtfulLabelError):
-        LabelResolver(SHOP).resolve(reversed(given))
+        LabelResolver(SHOP).resolve(given[::-1])
+    for order in (given, given[::-1]):
+        resolver = LabelResolver(SHOP)
+        resolver.resolve(order[:1])
+        with pytest.raises(DoubtfulLabelError):
+            resolver.resolve(order[1:])
 
 
 def test_whole_numbers_stay_numbers():
@@ -107,6 +112,14 @@ def test_a_class_that_is_asked_for_by_name_is_there_or_its_neighbours_are_named(
     for typed in ("8", "seven"):
         with pytest.raises(UnknownClassError, match=typed):
             KnownLabels([3, 7]).require(typed)
+
+
+def test_where_nothing_new_is_wanted_the_nearest_is_named():
+    resolver = LabelResolver(SHOP, new_ok=False)
+    assert resolver.resolve(["Kiwi", "pear"]) == ["Fruit/Kiwi", "pear"]
+    for typed in ("Pear", "paer"):
+        with pytest.raises(UnknownClassError, match="Is it 'pear'"):
+            resolver.resolve([typed])
 
 
 def test_separators_between_digits_count():

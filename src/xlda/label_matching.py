@@ -65,8 +65,13 @@ class KnownLabels:
     def __contains__(self, label: Label) -> bool:
         return str(label) in self._labels
 
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self._labels.values())
+
     def add(self, label: Label) -> None:
-        """Make a label known."""
+        """Make a label known, unless it is."""
+        if label in self:
+            return
         self._labels[str(label)] = label
         self._has_numbers = not isinstance(label, str)
         self._waiting.append(label)
@@ -120,7 +125,8 @@ class KnownLabels:
 class LabelResolver:
     """What the labels of one call mean: each is decided once, by `decide` where it is in doubt.
 
-    Two texts of one call never become one class unasked. `meant` has those that were taken for another.
+    Two texts of one call never become one class unasked. With `new_ok=False`, what is not known is an
+    UnknownClassError that names the nearest. `meant` has those that were taken for another.
 
     >>> resolver = LabelResolver(["Fruit/Kiwi"])
     >>> resolver.resolve(["Kiwi", "Pear", "Kiwi"])
@@ -132,31 +138,41 @@ class LabelResolver:
     xlda.label_matching.DoubtfulLabelError: 'pear' is new, but much like the known 'Pear'. Use that label.
     """
 
-    def __init__(self, known: Iterable[Label], decide: Decide | None = None) -> None:
+    def __init__(self, known: Iterable[Label], decide: Decide | None = None, new_ok: bool = True) -> None:
         self.known = KnownLabels(known)
-        self._decide = decide or _refuse
-        self._decided: dict[Label, Label] = {}
-        self._given: dict[Label, Label] = {}  # by what it was taken for
         self.meant: dict[Label, Label] = {}
+        self._decide, self._new_ok = decide or _refuse, new_ok
+        self._decided: dict[Label, Label] = {}
+        self._used: set[Label] = set()
+        self._by_end: dict[Label, Label] = {}  # what was taken, unasked, for a known label
 
-    def resolve(self, labels: Iterable[Label]) -> list[Label]:
+    def resolve(self, labels: Sequence[Label]) -> list[Label]:
         """The labels to use, one for each."""
-        return [self._decided[label] if label in self._decided else self._new(label) for label in labels]
+        first_seen = dict.fromkeys(label for label in labels if label not in self._decided)
+        for label in sorted(first_seen, key=lambda label: label not in self.known):
+            self._decided[label] = self._meaning(label)
+            self._used.add(self._decided[label])
+        return [self._decided[label] for label in labels]
 
-    def _new(self, given: Label) -> Label:
+    def _meaning(self, given: Label) -> Label:
         match = self.known.match(given)
+        if match.how in ("new", "doubtful") and not self._new_ok:
+            return self.known.require(given)
         label = match.label
-        if match.how == "doubtful":
+        if match.how == "known" and label in self._by_end:
+            raise DoubtfulLabelError(self._by_end[label], (label,))
+        if match.how == "doubtful" or (match.how == "end" and self._is_taken(label)):
             label = self._decide(given, match.alike)
-        elif isinstance(label, str) and self._given.get(label, given) != given:
-            label = self._decide(given, (label,))
-        if label not in self.known:
-            self.known.add(label)
-        self._given.setdefault(label, given)
+        elif match.how == "end":
+            self._by_end[label] = given
+        self.known.add(label)
         if str(label) != str(given):
             self.meant[given] = label
-        self._decided[given] = label
         return label
+
+    def _is_taken(self, label: Label) -> bool:
+        """Whether another label of this call stands for this one; numbers may come in any spelling."""
+        return isinstance(label, str) and label in self._used
 
 
 def loosely(text: str) -> str:

@@ -8,11 +8,12 @@ import sys
 import traceback
 import warnings
 from io import TextIOWrapper
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
 import xlda
+from xlda.cli.classes import classes
 from xlda.cli.console import note, say
 from xlda.cli.convert import convert
 from xlda.cli.demo import demo
@@ -25,9 +26,14 @@ from xlda.cli.glyphs import glyphs
 from xlda.cli.inspect import inspect as inspect_command
 from xlda.cli.learn import learn
 from xlda.cli.merge import merge
+from xlda.cli.merge_classes import merge_classes
 from xlda.cli.predict import predict
+from xlda.cli.remove import remove
+from xlda.cli.rename import rename
+from xlda.errors import XLDAError
 
-INTERRUPTED = 130  # as typer has it
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130  # exit codes, as shells have them
+USAGE_ERROR: Any = typer.BadParameter.__base__  # click's, wherever typer keeps it
 IN_OPTIONS = {  # what the library calls it, and what the command does
     "overwrite=True": "--overwrite",
     'on_error="skip"': "--on-error skip",
@@ -35,6 +41,8 @@ IN_OPTIONS = {  # what the library calls it, and what the command does
     'fonts="system"': "--fonts system",
     "min_fonts": "--min-fonts",
     "Call fit or partial_fit first.": "Use `xlda learn` first.",
+    "Use merge_classes to join two classes.": "`xlda merge-classes` makes one of two.",
+    "merge_classes needs two classes;": "merge-classes needs two classes;",
 }
 COMMANDS = (
     embed,
@@ -47,6 +55,10 @@ COMMANDS = (
     inspect_command,
     merge,
     forget,
+    classes,
+    rename,
+    merge_classes,
+    remove,
     glyphs,
     demo,
 )
@@ -54,6 +66,7 @@ COMMANDS = (
 app = typer.Typer(
     name="xlda",
     help="A classifier that learns new classes for ever, from photos or embeddings.",
+    epilog="Exit codes: 0 done, 1 failed and nothing changed, 2 wrong usage, 130 interrupted with Ctrl-C.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -83,7 +96,7 @@ def settings(
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and give its exit code: 0, 1 where the work failed, 2 for wrong usage."""
+    """Run a command and give its exit code: 0, 1 where it failed, 2 for wrong usage, 130 for Ctrl-C."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     for stream in (sys.stdout, sys.stderr):
@@ -94,24 +107,31 @@ def run(arguments: list[str]) -> int:
             warnings.simplefilter("default")
             warnings.showwarning = _show_warning
             result = app(arguments, prog_name="xlda", standalone_mode=False)
-        if result == INTERRUPTED:
+        if result == INTERRUPTED:  # typer's way to say it
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except KeyboardInterrupt:
         note("xlda: interrupted.")
-        return 1
+        return INTERRUPTED
     except Exception as error:
         if debug:
-            traceback.print_exc()
-        if hasattr(error, "format_message"):  # wrong usage, as click and typer say it
-            usage = error.format_message()
-            note(usage if usage.startswith("Usage") else f"xlda: {usage}")
-            return 2
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on
-            return 1
-        note(f"xlda: {_sentence(error)}")
-        return 1
+            for line in traceback.format_exc().splitlines():
+                note(line)
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong, in a line, and give the exit code."""
+    if isinstance(error, USAGE_ERROR):
+        usage = str(error.format_message())
+        for line in usage.splitlines() if usage.startswith("Usage") else [f"xlda: {usage}"]:
+            note(line)
+        return WRONG_USAGE
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on
+        return FAILED
+    note(f"xlda: {_sentence(error)}")
+    return FAILED
 
 
 def _sentence(error: Exception) -> str:
@@ -121,8 +141,8 @@ def _sentence(error: Exception) -> str:
     text = " ".join(str(error).split())
     for words, option in IN_OPTIONS.items():
         text = text.replace(words, option)
-    known = isinstance(error, ValueError | OSError | ImportError | MemoryError | RuntimeError)
-    return text if known and text else f"{type(error).__name__}: {text} (--debug shows where)"
+    expected = isinstance(error, XLDAError | ValueError | OSError | ImportError | MemoryError | RuntimeError)
+    return text if expected and text else f"{type(error).__name__}: {text} (--debug shows where)"
 
 
 def _show_warning(

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 import xlda
 from xlda.cli import options
-from xlda.cli.console import say, say_json
-from xlda.cli.models import DEFAULT, check_same_backbone, named_backbone, refuse_existing
-from xlda.cli.samples import Input, are_embeddings, from_files, from_photos
+from xlda.cli.console import counted, say, say_json
+from xlda.cli.models import DEFAULT, check_same_backbone, locked, n_samples, named_backbone, refuse_existing
+from xlda.cli.samples import Input, InputSource, are_embeddings, from_files, from_photos
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.layers.layer import Layer
-
-
-class Covariance(StrEnum):
-    """How the layer's rows are understood."""
-
-    auto = "auto"
-    identity = "identity"
-    weights = "weights"
+    from xlda.photos.embedding import OnError
 
 
 def convert(
@@ -59,20 +50,20 @@ def convert(
     bias: Annotated[
         str | None, typer.Option("--bias", help="Name of the bias among tensors.", show_default=False)
     ] = None,
-    covariance: Annotated[
-        Covariance,
+    assume: Annotated[
+        str,
         typer.Option(
-            "--covariance",
-            help="auto; or a way of the XLDA paper, which forgets, to compare.",
+            "--assume",
+            help="auto; or identity or weights, ways of the XLDA paper, which forget, to compare.",
         ),
-    ] = Covariance.auto,
+    ] = "auto",
     power: Annotated[
         float | None, typer.Option("--power", help="Signed power; the layer then only labels the samples.")
     ] = None,
     backbone: options.BackboneName = None,
     size: options.Size = None,
     cut_head: options.CutHead = False,
-    on_error: options.Skip = options.OnError.stop,
+    on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
     json: options.Json = False,
 ) -> None:
@@ -95,24 +86,26 @@ def convert(
             f"The layer takes {rows.weight.shape[1]} features; {network.name} gives {network.n_features}."
         )
     given = None if not samples else _given(samples, network, on_error)
-    embeddings = None if given is None else [batch.embeddings for batch in given.batches("reading")]
     clf = xlda.XLDA.from_linear(
         rows.weight,
         rows.bias,
         labels=rows.labels,
-        covariance=covariance.value,
-        embeddings=None if embeddings is None else np.concatenate(embeddings),
+        covariance=assume,
+        embeddings=None if given is None else InputSource(given, "reading"),
         power=power,
     )
     clf.backbone_ = network.info if network is not None else None if given is None else given.info
-    clf.save(out)
+    with locked(out):
+        refuse_existing(out, overwrite)
+        clf.save(out)
     if json:
-        say_json({"out": str(out), "classes": len(rows.labels), "samples": clf.n_samples_seen_})
+        say_json({"out": str(out), "classes": len(rows.labels), "samples": n_samples(clf)})
     else:
-        say(f"{out}: {len(rows.labels):,} classes of the layer, with {clf.n_samples_seen_:,} samples")
+        with_samples = f"with {counted(n_samples(clf), 'sample')}"
+        say(f"{out}: {counted(len(rows.labels), 'class')} of the layer, {with_samples}")
 
 
-def _given(where: list[str], network: Backbone | None, on_error: options.OnError) -> Input:
+def _given(where: list[str], network: Backbone | None, on_error: OnError) -> Input:
     if are_embeddings(where):
         found = from_files(where, None)
         check_same_backbone(found.info, None if network is None else network.info, "The layer")

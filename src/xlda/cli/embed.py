@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,19 +9,12 @@ import typer
 from xlda.cli import options
 from xlda.cli.console import note, progress_bar, say, say_json
 from xlda.cli.models import named_backbone
-from xlda.cli.samples import found_photos
+from xlda.cli.places import found_photos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xlda.photos.finding import Photo
-
-
-class Split(StrEnum):
-    """Parts of a data set."""
-
-    train = "train"
-    test = "test"
 
 
 def embed(
@@ -45,13 +37,17 @@ def embed(
         ),
     ] = None,
     split: Annotated[
-        Split | None,
-        typer.Option("--split", help="Which photos of the data set; train by default.", show_default=False),
+        str | None,
+        typer.Option(
+            "--split",
+            help="Which photos of the data set, train or test; train by default.",
+            show_default=False,
+        ),
     ] = None,
     backbone: options.BackboneName = None,
     size: options.Size = None,
     cut_head: options.CutHead = False,
-    on_error: options.Skip = options.OnError.stop,
+    on_error: options.Skip = "stop",
     half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, three digits.")] = False,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Photos at a time.")] = 32,
     overwrite: options.Overwrite = False,
@@ -76,7 +72,7 @@ def embed(
             network,
             out,
             backbone_info=network.info,
-            on_error=on_error.value,
+            on_error=on_error,
             batch_size=batch_size,
             dtype="float16" if half else "float32",
             overwrite=overwrite,
@@ -95,10 +91,13 @@ def embed(
         say(f"{out}: {n:,} photos embedded by {network.name}{resumed}{skipped_too}")
 
 
-def _known(dataset: str, where: list[str], split: Split | None) -> Sequence[Photo]:
+def _known(dataset: str, where: list[str], split: str | None) -> Sequence[Photo]:
     from xlda import datasets
 
     if len(where) != 1:
         raise typer.BadParameter("--dataset goes with one folder.")
-    photos: Sequence[Photo] = getattr(datasets.load(dataset, where[0]), split or "train")
-    return photos
+    found = datasets.load(dataset, where[0])
+    parts: dict[str, Sequence[Photo]] = {"train": found.train, "test": found.test}
+    if split is not None and split not in parts:
+        raise typer.BadParameter(f"--split is one of {', '.join(parts)}; got {split!r}.")
+    return parts[split or "train"]

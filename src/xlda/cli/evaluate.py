@@ -9,8 +9,10 @@ import typer
 
 import xlda
 from xlda.cli import options
-from xlda.cli.console import say, say_json, say_table
-from xlda.cli.samples import Choice, for_model
+from xlda.cli.choice import Choice
+from xlda.cli.console import counted, first_few, say, say_json, say_table
+from xlda.cli.labels import for_evaluating, meant
+from xlda.cli.samples import for_model
 
 if TYPE_CHECKING:
     from xlda.labels import Label
@@ -25,14 +27,17 @@ def evaluate(
     only: options.Only = None,
     without: options.Without = None,
     backbone: options.OwnBackbone = None,
-    on_error: options.Skip = options.OnError.stop,
+    on_error: options.Skip = "stop",
     json: options.Json = False,
 ) -> None:
     """Compare predictions with labels: accuracy, the worst classes and the commonest mistakes.
 
+    Labels are those that the model knows, however deep one points: `Kiwi` is `Fruit/Kiwi`.
+
     $ xlda evaluate shop.xlda held-out/
     """
-    clf, choice = xlda.load(model), Choice(only, without)
+    clf = xlda.load(model)
+    choice = Choice(only, without, resolver=for_evaluating(clf), each_once=False)
     asked: Counter[Label] = Counter()
     right: Counter[Label] = Counter()
     mistakes: Counter[tuple[Label, Label]] = Counter()
@@ -54,6 +59,7 @@ def evaluate(
         "classes": len(asked),
         "accuracy": right.total() / n,
         f"top_{TOP}_accuracy": n_among / n,
+        "taken_for_known": meant(choice.resolver),
         "unknown_classes": sorted((label for label in asked if label not in known), key=str),
         "by_class": {str(label): right[label] / times for label, times in asked.items()},
         "mistakes": [
@@ -64,10 +70,11 @@ def evaluate(
     if json:
         say_json(result)
         return
-    say(f"accuracy  {result['accuracy']:.1%}  ({right.total():,} of {n:,} samples of {len(asked):,} classes)")
+    of_all = f"{right.total():,} of {counted(n, 'sample')} of {counted(len(asked), 'class')}"
+    say(f"accuracy  {result['accuracy']:.1%}  ({of_all})")
     say(f"top {TOP}     {n_among / n:.1%}")
     if result["unknown_classes"]:
-        names = ", ".join(map(str, result["unknown_classes"][:TOP]))
+        names = first_few(result["unknown_classes"])
         say(f"never learned: {len(result['unknown_classes']):,} of these classes ({names})")
     rows = [(100 * right[label] / times, times, str(label)) for label, times in asked.items()]
     rows = sorted((row for row in rows if row[0] < 100), key=lambda row: (row[0], -row[1]))[:worst]

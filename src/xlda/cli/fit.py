@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 import xlda
 from xlda.cli import options
-from xlda.cli.console import say, say_json
-from xlda.cli.models import named_backbone, refuse_existing
-from xlda.cli.samples import Choice, are_embeddings, from_files, from_photos
-
-
-class Priors(StrEnum):
-    """How likely a class is before anything is seen."""
-
-    equal = "equal"
-    empirical = "empirical"
-
-
-class Precision(StrEnum):
-    """How means and weights are kept."""
-
-    full = "full"
-    half = "half"
+from xlda.cli.choice import Choice
+from xlda.cli.console import counted, say, say_json
+from xlda.cli.labels import tell_of_look_alikes
+from xlda.cli.models import locked, n_samples, named_backbone, refuse_existing
+from xlda.cli.samples import are_embeddings, from_files, from_photos
 
 
 def fit(
@@ -42,12 +29,10 @@ def fit(
         typer.Option("--power", help="Signed power of the embeddings; 0.5 helps pooled activations."),
     ] = None,
     priors: Annotated[
-        Priors, typer.Option("--priors", help="empirical: what came more often is more likely.")
-    ] = Priors.equal,
-    precision: Annotated[
-        Precision, typer.Option("--precision", help="half: half the memory.")
-    ] = Precision.full,
-    on_error: options.Skip = options.OnError.stop,
+        str, typer.Option("--priors", help="equal; or empirical: what came more often is more likely.")
+    ] = "equal",
+    precision: Annotated[str, typer.Option("--precision", help="full; or half: half the memory.")] = "full",
+    on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
     json: options.Json = False,
 ) -> None:
@@ -57,13 +42,9 @@ def fit(
     $ xlda fit photos.parquet --out shop.xlda --power 0.5
     """
     refuse_existing(out, overwrite)
-    clf = xlda.XLDA(
-        shrinkage=_number_or_name(shrinkage),
-        power=power,
-        priors=priors.value,
-        precision=precision.value,
-    )
-    choice = Choice(only, without)
+    given: dict[str, Any] = {"priors": priors, "precision": precision}  # which the library checks
+    clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=power, **given)
+    choice = Choice(only, without, of_folders=len(where) > 1)
     if are_embeddings(where):
         if backbone is not None or size is not None or cut_head:
             raise typer.BadParameter("--backbone, --size and --cut-head are for photos, not for embeddings.")
@@ -73,11 +54,14 @@ def fit(
     for batch in samples.labelled("learning"):
         clf.partial_fit(batch.embeddings, batch.labels)
     clf.backbone_ = samples.info
-    clf.save(out)
+    with locked(out):
+        refuse_existing(out, overwrite)
+        clf.save(out)
+    tell_of_look_alikes(clf.classes_.tolist())
     if json:
-        say_json({"out": str(out), "classes": len(clf.classes_), "samples": clf.n_samples_seen_})
+        say_json({"out": str(out), "classes": len(clf.classes_), "samples": n_samples(clf)})
     else:
-        say(f"{out}: {clf.n_samples_seen_:,} samples of {len(clf.classes_):,} classes")
+        say(f"{out}: {counted(n_samples(clf), 'sample')} of {counted(len(clf.classes_), 'class')}")
 
 
 def _number_or_name(text: str) -> Any:

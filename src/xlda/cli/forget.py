@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import xlda
 from xlda.cli import options
-from xlda.cli.console import say, say_json
-from xlda.cli.models import as_labels, changed
-from xlda.cli.samples import Choice, for_model
+from xlda.cli.choice import Choice
+from xlda.cli.console import counted, say, say_json
+from xlda.cli.labels import for_forgetting, meant
+from xlda.cli.models import locked, n_samples
+from xlda.cli.samples import for_model
 
 
 def forget(
@@ -21,12 +24,14 @@ def forget(
     label: options.Label = None,
     classes: Annotated[
         list[str] | None,
-        typer.Option("--class", "-c", help="Let this class go as a whole.", show_default=False),
+        typer.Option(
+            "--class", "-c", help="Let this class go as a whole, as `remove` does.", show_default=False
+        ),
     ] = None,
     only: options.Only = None,
     without: options.Without = None,
     backbone: options.OwnBackbone = None,
-    on_error: options.Skip = options.OnError.stop,
+    on_error: options.Skip = "stop",
     json: options.Json = False,
 ) -> None:
     """Undo having learned samples, exactly; or let whole classes go.
@@ -39,20 +44,26 @@ def forget(
     """
     if not where and not classes:
         raise typer.BadParameter("give samples to forget, or --class.")
-    with changed(model) as clf:
-        n_before = clf.class_count_.sum()
-        for name in as_labels(clf, classes or []):
+    with locked(model):
+        clf = xlda.load(model)
+        n_before, resolver = n_samples(clf), for_forgetting(clf)
+        for name in [resolver.known.require(name) for name in classes or []]:
             clf.remove_class(name)
         if where:
-            samples = for_model(where, clf, model, backbone, on_error, Choice(only, without, label))
-            for batch in samples.labelled("forgetting"):
+            choice = Choice(only, without, label, resolver)
+            for batch in for_model(where, clf, model, backbone, on_error, choice).labelled("forgetting"):
                 clf.forget(batch.embeddings, batch.labels)
-        n_left = round(clf.class_count_.sum())
-        n_forgotten = round(n_before) - n_left
+        clf.save(model)
+    n_left = n_samples(clf)
+    result: dict[str, Any] = {
+        "model": str(model),
+        "forgotten": n_before - n_left,
+        "taken_for_known": meant(resolver),
+        "classes": len(clf.classes_),
+        "samples": n_left,
+    }
     if json:
-        say_json({"model": str(model), "forgotten": n_forgotten, "classes": len(clf.classes_)})
+        say_json(result)
     else:
-        say(
-            f"{model}: {n_forgotten:,} samples forgotten; {len(clf.classes_):,} classes, "
-            f"{n_left:,} samples left"
-        )
+        left = f"{counted(result['classes'], 'class')}, {counted(n_left, 'sample')} left"
+        say(f"{model}: {counted(result['forgotten'], 'sample')} forgotten; {left}")

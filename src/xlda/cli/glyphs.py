@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from xlda.cli import options
 from xlda.cli.console import progress_bar, say, say_json
-
-
-class Holdout(StrEnum):
-    """What the test images have that the training images have not."""
-
-    rendering = "rendering"
-    font = "font"
 
 
 def glyphs(
@@ -30,8 +22,9 @@ def glyphs(
     ] = None,
     min_fonts: Annotated[int, typer.Option("--min-fonts", min=1, help="Fonts that must have it.")] = 3,
     holdout: Annotated[
-        Holdout, typer.Option("--holdout", help="Test images: new renderings, or a font never trained on.")
-    ] = Holdout.rendering,
+        str,
+        typer.Option("--holdout", help="Test images: rendering, new ones; or font, one never trained on."),
+    ] = "rendering",
     size: Annotated[int, typer.Option("--size", min=16, help="Pixels a side.")] = 96,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same images.")] = 0,
     json: options.Json = False,
@@ -47,10 +40,11 @@ def glyphs(
             raise FileExistsError(f"{out / split} is there already. Choose another folder.")
     where = "default" if not fonts else fonts[0] if fonts == ["system"] else fonts
     found = find_glyphs(where, min_fonts=min_fonts, n_classes=classes, seed=seed)
+    how: dict[str, Any] = {"holdout": holdout, "seed": seed}  # which the library checks
     splits: dict[Literal["train", "test"], int] = {"train": train, "test": test}
     with progress_bar("drawing", classes * (train + test)) as advance:
         for split, per_class in splits.items():
-            samples = found.samples(split, per_class, holdout=holdout.value, seed=seed) if per_class else []
+            samples = found.samples(split, per_class, **how) if per_class else []
             for start in range(0, len(samples), per_class or 1):
                 found.write_folder(out / split, samples[start : start + per_class], size)
                 advance(per_class)

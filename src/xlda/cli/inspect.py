@@ -9,6 +9,7 @@ import typer
 import xlda
 from xlda.cli import options
 from xlda.cli.console import say_json, say_table
+from xlda.cli.models import n_samples, whole
 
 if TYPE_CHECKING:
     from xlda.classifier import XLDA
@@ -36,7 +37,7 @@ def inspect(
     result: dict[str, Any] = {
         "model": str(model),
         "classes": len(names),
-        "samples": clf.n_samples_seen_,
+        "samples": n_samples(clf),
         "features": clf.n_features_in_,
         "backbone": clf.backbone_,
         "parameters": clf.get_params(),
@@ -44,7 +45,7 @@ def inspect(
         "bytes": clf.memory(),
         "file_bytes": model.stat().st_size,
         "confusable": confusable(clf, pairs),
-        "few_samples": [{"label": names[i], "samples": _whole(counts[i])} for i in scarce],
+        "few_samples": [{"label": names[i], "samples": whole(counts[i])} for i in scarce],
     }
     if json:
         say_json(result)
@@ -54,7 +55,7 @@ def inspect(
         ("", ""),
         [
             ("classes", f"{len(names):,}"),
-            ("samples", f"{clf.n_samples_seen_:,}"),
+            ("samples", f"{result['samples']:,}"),
             ("features", f"{clf.n_features_in_:,}, backbone {name}"),
             ("search", result["search"]["search"]),
             *((f"memory, {part}", _size(size)) for part, size in result["bytes"].items()),
@@ -98,10 +99,6 @@ def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
         found[pair] = min(real, found.get(pair, np.inf))
     closest = sorted(found.items(), key=lambda item: (item[1], sorted(map(str, item[0]))))[:n]
     return [{"labels": sorted(pair, key=str), "distance": real**0.5} for pair, real in closest]
-
-
-def _whole(count: float) -> float | int:
-    return int(count) if count == int(count) else float(count)
 
 
 def _size(n_bytes: int) -> str:

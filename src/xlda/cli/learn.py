@@ -2,36 +2,82 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import xlda
 from xlda.cli import options
-from xlda.cli.console import say, say_json
-from xlda.cli.models import changed
-from xlda.cli.samples import Choice, for_model
+from xlda.cli.choice import Choice
+from xlda.cli.console import counted, first_few, say, say_json
+from xlda.cli.labels import for_learning, meant
+from xlda.cli.models import locked, n_samples
+from xlda.cli.samples import for_model
+
+if TYPE_CHECKING:
+    from xlda.classifier import XLDA
+
+MOST_KEYS = 1000  # that a model remembers
 
 
 def learn(
     model: options.Model,
     where: options.Where,
     label: options.Label = None,
+    new_class: options.NewClass = False,
     only: options.Only = None,
     without: options.Without = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            help="A name of your own for these samples: what was learned with it once is not learned again.",
+            show_default=False,
+        ),
+    ] = None,
     backbone: options.OwnBackbone = None,
-    on_error: options.Skip = options.OnError.stop,
+    on_error: options.Skip = "stop",
     json: options.Json = False,
 ) -> None:
     """Learn more: new classes, or more samples of known ones. The file is replaced whole, or not at all.
 
+    A label that is the end of one known label means it: `Kiwi` is `Fruit/Kiwi`. One that is only much like a
+    known one is asked about, or refused where nobody can be asked. Every new class is named.
+
     $ xlda learn shop.xlda new/
     $ xlda learn shop.xlda kiwi1.jpg kiwi2.jpg --label kiwi
     """
-    with changed(model) as clf:
-        known, n_before = set(clf.classes_.tolist()), clf.n_samples_seen_
-        samples = for_model(where, clf, model, backbone, on_error, Choice(only, without, label))
-        for batch in samples.labelled("learning"):
-            clf.partial_fit(batch.embeddings, batch.labels)
-        new = [name for name in clf.classes_.tolist() if name not in known]
-        n_learned = clf.n_samples_seen_ - n_before
-    result = {"model": str(model), "learned": n_learned, "new_classes": new, "classes": len(clf.classes_)}
+    with locked(model):
+        clf = xlda.load(model)
+        known, resolver, n_learned = set(clf.classes_.tolist()), for_learning(clf, new_class), 0
+        is_repeated = key is not None and key in _keys(clf)
+        if not is_repeated:
+            choice = Choice(only, without, label, resolver)
+            for batch in for_model(where, clf, model, backbone, on_error, choice).labelled("learning"):
+                clf.partial_fit(batch.embeddings, batch.labels)
+                n_learned += len(batch.names)
+            if key is not None:
+                clf.batch_keys_ = [*_keys(clf), key][-MOST_KEYS:]
+            clf.save(model)
+    new = [name for name in clf.classes_.tolist() if name not in known]
+    result: dict[str, Any] = {
+        "model": str(model),
+        "learned": n_learned,
+        "learned_already": is_repeated,
+        "taken_for_known": meant(resolver),
+        "new_classes": new,
+        "classes": len(clf.classes_),
+        "samples": n_samples(clf),
+    }
     if json:
         say_json(result)
+    elif is_repeated:
+        say(f"{model}: learned already, with the key {key}; nothing is changed")
     else:
-        say(f"{model}: {n_learned:,} samples learned; {len(new):,} new classes, {len(clf.classes_):,} in all")
+        named = f"{counted(len(new), 'new class')} ({first_few(new)})" if new else "no new class"
+        say(f"{model}: {counted(n_learned, 'sample')} learned; {named}, {len(clf.classes_):,} in all")
+
+
+def _keys(clf: XLDA) -> list[str]:
+    """Keys of batches that were learned, the latest last."""
+    return list(getattr(clf, "batch_keys_", None) or [])

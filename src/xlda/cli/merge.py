@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import xlda
 from xlda.cli import options
-from xlda.cli.console import progress_bar, say, say_json
-from xlda.cli.models import check_same_backbone, refuse_existing
+from xlda.cli.console import counted, progress_bar, say, say_json
+from xlda.cli.labels import tell_of_look_alikes
+from xlda.cli.models import check_same_backbone, locked, n_samples, refuse_existing
+
+if TYPE_CHECKING:
+    from xlda.classifier import XLDA
 
 
 def merge(
@@ -26,6 +30,19 @@ def merge(
     refuse_existing(out, overwrite)
     if len({model.resolve() for model in models}) < len(models):
         raise ValueError("One of these models is given twice.")
+    with locked(out):  # which may be one of them
+        refuse_existing(out, overwrite)
+        clf = _merged(models)
+        clf.save(out)
+    tell_of_look_alikes(clf.classes_.tolist())
+    if json:
+        say_json({"out": str(out), "classes": len(clf.classes_), "samples": n_samples(clf)})
+    else:
+        classes, samples = counted(len(clf.classes_), "class"), counted(n_samples(clf), "sample")
+        say(f"{out}: {classes}, {samples}, of {counted(len(models), 'model')}")
+
+
+def _merged(models: list[Path]) -> XLDA:
     with progress_bar("merging", len(models)) as advance:
         clf = xlda.load(models[0])
         advance(1)
@@ -37,9 +54,4 @@ def merge(
             except ValueError as error:
                 raise ValueError(f"{model} cannot be merged: {error}") from error
             advance(1)
-    clf.save(out)
-    if json:
-        say_json({"out": str(out), "classes": len(clf.classes_), "samples": clf.n_samples_seen_})
-    else:
-        classes, samples = len(clf.classes_), clf.n_samples_seen_
-        say(f"{out}: {classes:,} classes, {samples:,} samples, of {len(models):,} models")
+    return clf

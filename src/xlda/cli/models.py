@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-import xlda
+from filelock import BaseFileLock, FileLock, Timeout
+
+from xlda.cli.console import note
+from xlda.errors import LockedModelError
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.classifier import XLDA
 
 DEFAULT = "efficientnet-lite0"
+SOON, PATIENCE = 1.0, 600.0  # seconds: wait so long without a word, and so long at all
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
@@ -30,28 +34,35 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 
 
 @contextmanager
-def changed(path: Path) -> Iterator[XLDA]:
-    """The classifier in a file, to be changed in the block; saved at its end, unless that fails.
-
-    Another process that wants to change the same file waits.
-    """
-    path = Path(os.path.realpath(path))
-    while True:
-        with path.open("rb") as file:
-            _lock(file.fileno())
-            if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                continue  # another one was quicker, and this file is no longer there
-            clf = xlda.load(path)
-            yield clf
-            clf.save(path)
-            return
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a model in the block; one that is at it already is waited for."""
+    lock = FileLock(f"{os.path.realpath(path)}.lock")
+    try:
+        lock.acquire(timeout=SOON)
+    except Timeout:
+        note(f"waiting for another process that is changing {path}")
+        _acquire(lock, path)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
-def _lock(descriptor: int) -> None:
-    with suppress(ImportError):  # Windows
-        import fcntl
+def _acquire(lock: BaseFileLock, path: Path) -> None:
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        raise LockedModelError(f"{path} is being changed by another process. Try again later.") from None
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+def n_samples(clf: XLDA) -> int:
+    """Samples that the classes of a model have learned."""
+    return round(float(clf.class_count_.sum()))
+
+
+def whole(count: float) -> float | int:
+    """A count as an int, unless weights made it a fraction."""
+    return int(count) if count == int(count) else float(count)
 
 
 def named_backbone(name: str | None, size: int | None = None, cut_head: bool = False) -> Backbone:
@@ -103,18 +114,6 @@ def _described(info: dict[str, Any], other: dict[str, Any]) -> str:
     theirs = other["preprocessing"]
     settings = [f"{key} {value}" for key, value in info["preprocessing"].items() if value != theirs.get(key)]
     return f"{info['name']} ({', '.join(settings)})"
-
-
-def as_labels(clf: XLDA | None, labels: list[Any]) -> list[Any]:
-    """Labels from a command line or a file as those of the classifier are, numbers or text. None is left."""
-    if clf is None:
-        return labels
-    if clf.classes_.dtype.kind not in "iu":
-        return [None if label is None else str(label) for label in labels]
-    try:
-        return [None if label is None else int(label) for label in labels]
-    except ValueError as error:
-        raise ValueError(f"The labels of this model are whole numbers: {error}.") from None
 
 
 def _found(name: str, model: Path) -> str:

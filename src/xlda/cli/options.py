@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class OnError(StrEnum):
-    """What to do about a photo that cannot be read."""
-
-    stop = "stop"
-    skip = "skip"
-
+from xlda.photos.embedding import OnError
 
 Model = Annotated[Path, typer.Argument(help="Model file.", show_default=False, readable=False)]
 Where = Annotated[
     list[str],
     typer.Argument(
         help="Photos: a folder with a folder for each class, a list of `path, label` lines (.txt, .csv, "
-        ".tsv), a pattern or single files. Or embeddings: .parquet, .npz or .safetensors files.",
+        ".tsv), a pattern or single files. Or embeddings: .parquet, .npz or .safetensors files with a "
+        "column, array or tensor `embedding`, a row for each sample, and one `label` where that is needed.",
         show_default=False,
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)]
 Label = Annotated[
     str | None, typer.Option("--label", "-l", help="What all of them show, whatever their folders say.")
+]
+NewClass = Annotated[
+    bool,
+    typer.Option("--new-class", help="Take a label that is much like a known one for a new class, unasked."),
 ]
 Only = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ def predict(
     where: options.Where,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many classes to name, best first.")] = 5,
     backbone: options.OwnBackbone = None,
-    on_error: options.Skip = options.OnError.stop,
+    on_error: options.Skip = "stop",
     json: options.Json = False,
 ) -> None:
     """Say what photos show: the best classes with their scores.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,49 +11,21 @@ import numpy as np
 import typer
 
 from xlda._internal.arrays import Array
+from xlda.cli.choice import Choice
 from xlda.cli.console import note, progress_bar
-from xlda.cli.models import as_labels, check_same_backbone, own_backbone
-from xlda.cli.options import OnError
-from xlda.sources import FORMATS, SourceError, open_source
+from xlda.cli.labels import tell_of_meant
+from xlda.cli.models import check_same_backbone, own_backbone
+from xlda.cli.places import found_photos, without_copies
+from xlda.errors import BadSampleError
+from xlda.sources import FORMATS, Batch, Position, Source, SourceError, open_source
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.classifier import XLDA
-    from xlda.photos.finding import Photo
+    from xlda.photos.embedding import OnError
 
 BATCH = 4096  # embeddings of files read at once
 SUFFIXES = (*FORMATS, ".npy")  # of embeddings
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which samples are taken, by their labels, all where none are named; and the label that they get."""
-
-    only: list[str] | None = None
-    without: list[str] | None = None
-    label: str | None = None
-    found: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        if self.label is not None and not self.label.strip():
-            raise typer.BadParameter("--label is empty.")
-
-    @property
-    def is_all(self) -> bool:
-        """Whether labels do not matter."""
-        return not self.only and not self.without
-
-    def takes(self, label: object) -> bool:
-        """Whether samples with this label are wanted."""
-        text = str(label)
-        self.found.add(text)
-        return (not self.only or text in self.only) and text not in (self.without or ())
-
-    def check(self) -> None:
-        """Refuse names that no sample had."""
-        for name in (*(self.only or ()), *(self.without or ())):
-            if name not in self.found:
-                raise ValueError(f"There is no class {name!r} among these samples.")
 
 
 class Samples(NamedTuple):
@@ -83,19 +53,36 @@ class Input:
                 yield samples
                 advance(len(samples.names))
         self._choice.check()
+        tell_of_meant(self._choice.resolver)
         if not n:
-            raise ValueError("There is no sample left: all of them were skipped or left out.")
+            raise BadSampleError("There is no sample left: all of them were skipped or left out.")
 
     def labelled(self, what: str) -> Iterator[Samples]:
         """The same; one without a label is an error that names it."""
         for samples in self.batches(what):
             for name, label in zip(samples.names, samples.labels, strict=True):
                 if label is None:
-                    raise ValueError(
+                    raise BadSampleError(
                         f"{name} has no label. A photo has that of its folder, or of a list, or of --label "
                         "where a command has it."
                     )
             yield samples
+
+
+class InputSource(Source):
+    """Samples of a command as a source without labels, for what reads one itself."""
+
+    def __init__(self, samples: Input, what: str) -> None:
+        super().__init__([])
+        self._samples, self._what = samples, what
+
+    def batches(self, size: int, resume: tuple[str, int] | None = None) -> Iterator[Batch]:
+        """All of them, as they come."""
+        start = Position("", 0)
+        for some in self._samples.batches(self._what):
+            end = Position("", start.row + len(some.names))
+            yield Batch(some.embeddings, None, start, end)
+            start = end
 
 
 def are_embeddings(where: list[str]) -> bool:
@@ -119,18 +106,17 @@ def for_model(
     Without a choice, labels are not looked for.
     """
     if not are_embeddings(where):
-        return from_photos(where, own_backbone(clf.backbone_, model, name), on_error, choice, clf)
+        return from_photos(where, own_backbone(clf.backbone_, model, name), on_error, choice)
     if name is not None:
         raise typer.BadParameter("--backbone is for photos; these are embeddings.")
-    found = from_files(where, choice, clf)
+    found = from_files(where, choice)
     check_same_backbone(found.info, clf.backbone_, str(model))
     return found
 
 
-def from_files(where: list[str], choice: Choice | None, clf: XLDA | None = None) -> Input:
+def from_files(where: list[str], choice: Choice | None) -> Input:
     """Embeddings in files; without a choice, labels are not looked for."""
-    if len({os.path.realpath(one) for one in where}) < len(where):
-        raise ValueError("One of these files is given twice.")
+    where = _each_file_once(where)
     with_labels = choice is not None and (choice.label is None or not choice.is_all)
     source = open_source([Path(one) for one in where], labels="label" if with_labels else None)
 
@@ -139,7 +125,7 @@ def from_files(where: list[str], choice: Choice | None, clf: XLDA | None = None)
             for batch in source.batches(BATCH):
                 names = [f"{batch.start.file}, row {row}" for row in range(batch.start.row, batch.end.row)]
                 labels = list(batch.labels) if with_labels else [None] * len(names)
-                yield from _taken(batch.embeddings, labels, names, choice, clf)
+                yield from _taken(batch.embeddings, labels, names, choice)
         except SourceError as error:
             place = error.position
             raise ValueError(f"{place.file}, row {place.row}: {error.__cause__}") from error
@@ -147,20 +133,26 @@ def from_files(where: list[str], choice: Choice | None, clf: XLDA | None = None)
     return Input(_info_of(where), source.n_samples(), read, choice or Choice())
 
 
+def _each_file_once(where: list[str]) -> list[str]:
+    first: dict[str, str] = {}
+    for one in where:
+        if first.setdefault(os.path.realpath(one), one) is not one:
+            note(f"{one} is given twice, and taken once")
+    return list(first.values())
+
+
 def _taken(
-    embeddings: Array, labels: list[Any], names: list[str], choice: Choice | None, clf: XLDA | None
+    embeddings: Array, labels: list[Any], names: list[str], choice: Choice | None
 ) -> Iterator[Samples]:
     """Those that are chosen, with the labels that they get."""
     finite = np.isfinite(embeddings).all(axis=1)
     if not finite.all():
-        raise ValueError(f"{names[int(finite.argmin())]} has NaN or infinity in its embedding.")
+        raise BadSampleError(f"{names[int(finite.argmin())]} has NaN or infinity in its embedding.")
     if choice is not None and not choice.is_all:
         kept = [place for place, label in enumerate(labels) if choice.takes(label)]
         embeddings, labels, names = embeddings[kept], [labels[i] for i in kept], [names[i] for i in kept]
-    if choice is not None and choice.label is not None:
-        labels = [choice.label] * len(names)
     if names:
-        yield Samples(embeddings, as_labels(clf, labels), names)
+        yield Samples(embeddings, labels if choice is None else choice.labels(labels), names)
 
 
 def _info_of(where: list[str]) -> dict[str, Any] | None:
@@ -179,56 +171,26 @@ def _info_of(where: list[str]) -> dict[str, Any] | None:
 
 
 def from_photos(
-    where: list[str],
-    backbone: Backbone,
-    on_error: OnError,
-    choice: Choice | None = None,
-    clf: XLDA | None = None,
+    where: list[str], backbone: Backbone, on_error: OnError, choice: Choice | None = None
 ) -> Input:
     """Photos, embedded as they come; without a choice, labels do not matter."""
     from xlda.photos.embedding import embed_photos
 
-    photos = found_photos(where, on_error)
-    if choice is not None and not choice.is_all:
-        photos = [photo for photo in photos if choice.takes(photo.label)]
-    label = None if choice is None else choice.label
+    photos = found_photos(where, on_error, choice is not None and choice.label is None and choice.of_folders)
+    if choice is not None:
+        photos = [photo for photo in photos if choice.is_all or choice.takes(photo.label)]
+        if choice.label is not None:
+            photos = [photo._replace(label=choice.label) for photo in photos]
+        photos = without_copies(photos) if choice.each_once else photos
+        choice.labels([photo.label for photo in photos])  # in doubt, asked about before the work begins
 
     def read() -> Iterator[Samples]:
-        for batch in embed_photos(photos, backbone, on_error=on_error.value):
+        for batch in embed_photos(photos, backbone, on_error=on_error):
             for _, reason in batch.skipped:
                 note(f"skipped: {reason}")
-            labels = [photo.label if label is None else label for photo in batch.photos]
+            labels: list[Any] = [photo.label for photo in batch.photos]
             if choice is not None:
-                labels = as_labels(clf, labels)
+                labels = choice.labels(labels)
             yield Samples(batch.embeddings, labels, [str(photo.path) for photo in batch.photos])
 
     return Input(backbone.info, len(photos), read, choice or Choice())
-
-
-def found_photos(where: list[str], on_error: OnError) -> list[Photo]:
-    """All photos in these places, in their order; one that comes twice is an error."""
-    from xlda.photos.finding import find_photos
-
-    photos = []
-    for one in where:
-        photos += find_photos(one, missing_ok=on_error is OnError.skip)
-        _tell_of_others(Path(one))
-    seen: set[str] = set()
-    for photo in photos:
-        if (place := os.path.realpath(photo.path)) in seen:
-            raise ValueError(f"{photo.path} is given twice.")
-        seen.add(place)
-    return photos
-
-
-def _tell_of_others(folder: Path) -> None:
-    """Say which files in a folder are not taken for photos."""
-    from xlda.photos.finding import SUFFIXES
-
-    if not folder.is_dir():
-        return
-    names = (name for _, _, files in os.walk(folder) for name in files if not name.startswith("."))
-    others = Counter(Path(name).suffix.lower() or "other" for name in names)
-    ignored = [f"{n:,} {suffix}" for suffix, n in sorted(others.items()) if suffix not in SUFFIXES]
-    if ignored:
-        note(f"ignored in {folder}: {', '.join(ignored)} files")

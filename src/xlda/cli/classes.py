@@ -1,0 +1,39 @@
+"""`xlda classes`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import xlda
+from xlda.cli import options
+from xlda.cli.console import note, say_json, say_table
+from xlda.cli.models import whole
+from xlda.label_matching import search_labels
+
+
+def classes(
+    model: options.Model,
+    query: Annotated[
+        str,
+        typer.Argument(help="Only those with this in them, case and accents aside.", show_default=False),
+    ] = "",
+    json: options.Json = False,
+) -> None:
+    """List the classes of a model, all or those that are searched for, with how many samples each has.
+
+    Where a word begins with what is searched for, the class comes first.
+
+    $ xlda classes shop.xlda
+    $ xlda classes shop.xlda kiw
+    """
+    clf = xlda.load(model)
+    counts = dict(zip(clf.classes_.tolist(), clf.class_count_.tolist(), strict=True))
+    labels = search_labels(list(counts), query) if query else sorted(counts)
+    if json:
+        say_json([{"label": label, "samples": whole(counts[label])} for label in labels])
+        return
+    say_table(("samples", "class"), [(f"{counts[label]:g}", str(label)) for label in labels])
+    if query and not labels:
+        note(f"no class of {model} has {query!r} in it")

@@ -1,0 +1,51 @@
+"""`xlda rename`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import xlda
+from xlda.cli import options
+from xlda.cli.console import say, say_json
+from xlda.cli.labels import which_is_meant
+from xlda.cli.models import locked
+from xlda.label_matching import KnownLabels
+
+if TYPE_CHECKING:
+    from xlda.labels import Label
+
+
+def rename(
+    model: options.Model,
+    old: Annotated[str, typer.Argument(help="Label of a class.", show_default=False)],
+    new: Annotated[str, typer.Argument(help="The label that it gets.", show_default=False)],
+    new_class: options.NewClass = False,
+    json: options.Json = False,
+) -> None:
+    """Give a class another label. What it has learned stays.
+
+    $ xlda rename shop.xlda kiwwi kiwi
+    """
+    if not new.strip():
+        raise typer.BadParameter("the new label is empty.")
+    with locked(model):
+        clf = xlda.load(model)
+        known = KnownLabels(clf.classes_.tolist())
+        before, after = known.require(old), _new_label(known, old, new, new_class)
+        clf.rename_class(before, after)
+        clf.save(model)
+    if json:
+        say_json({"model": str(model), "old": before, "new": after, "classes": len(clf.classes_)})
+    else:
+        say(f"{model}: {before} is {after} now")
+
+
+def _new_label(known: KnownLabels, old: str, new: str, new_class: bool) -> Label:
+    """The new label, of the same type as the others; if it is much like another class, that may be meant."""
+    match = known.match(new)
+    alike = tuple(label for label in match.alike if str(label) != old)
+    if match.how in ("known", "new") or not alike or new_class:
+        return new if match.how == "end" else match.label
+    return which_is_meant(new, alike)
