@@ -54,7 +54,7 @@ def learn(folder: str) -> None:
     begun = time.perf_counter()
     clf.fit_source(folder, progress=False)
     seconds = time.perf_counter() - begun
-    moments = clf._moments
+    moments = clf._model.moments
     model = moments._counts.nbytes + moments._offsets.nbytes + moments._scatter.nbytes
     peak = resident("VmHWM")
     result = {"before": before, "peak": peak, "model": model, "seconds": seconds}

@@ -269,7 +269,7 @@ def test_predicting_takes_no_lock_where_nothing_was_learned(search, rng):
     release = threading.Event()
 
     def hold():
-        with clf._lock:
+        with clf._model.lock:
             held.set()
             release.wait(30)
 

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 import xlda
 from conftest import blobs
 from xlda import XLDA, storage
+from xlda.identity import BackboneIdentity
 
 GOLDEN = Path(__file__).parent / "data" / "format-1.xlda"
 
@@ -66,7 +67,8 @@ def test_places_of_removed_classes_stay_free(data, tmp_path):
     np.testing.assert_allclose(clf.decision_function(X), loaded.decision_function(X), atol=1e-12)
     for learner in (clf, loaded):
         learner.partial_fit(X[:3], [70, 71, 72])
-        assert learner.classes_.tolist() == [0, 70, 2, 71, 4, 5, 72]
+        assert learner._model.labels.table().names.tolist() == [0, 70, 2, 71, 4, 5, 72]
+        assert learner.classes_.tolist() == [0, 2, 4, 5, 70, 71, 72]
     assert_same(clf, loaded)
 
 
@@ -265,15 +267,15 @@ def test_the_backbone_travels_with_the_model(tmp_path):
     X, y = [[0.0, 1.0], [1.0, 0.0], [5.0, 5.0], [6.0, 5.0]], ["a", "a", "b", "b"]
     clf = XLDA().fit(X, y)
     assert clf.backbone_ is None
-    clf.backbone_ = {"name": "tiny", "size": 8}
+    clf.backbone_ = {"name": "tiny", "width": 2}
     clf.save(tmp_path / "m.xlda")
     loaded = xlda.load(tmp_path / "m.xlda")
-    assert loaded.backbone_ == {"name": "tiny", "size": 8}
-    assert loaded.partial_fit([[9.0, 9.0]], ["c"]).backbone_ == {"name": "tiny", "size": 8}
+    assert loaded.backbone_ == BackboneIdentity("tiny", width=2)
+    assert loaded.partial_fit([[9.0, 9.0]], ["c"]).backbone_ == BackboneIdentity("tiny", width=2)
     other = XLDA().fit(X, y)
-    assert other.merge(loaded).backbone_ == {"name": "tiny", "size": 8}
+    assert other.merge(loaded).backbone_ == BackboneIdentity("tiny", width=2)
     other.backbone_ = {"name": "huge"}
-    with pytest.raises(ValueError, match="over the backbone"):
+    with pytest.raises(ValueError, match="made with the backbone huge; got embeddings of tiny"):
         other.merge(loaded)
     assert XLDA().merge(loaded).backbone_ == loaded.backbone_
     assert loaded.fit(X, y).backbone_ is None

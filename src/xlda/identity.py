@@ -46,8 +46,13 @@ class BackboneIdentity:
         return cls(**known)
 
     def check_same(self, found: BackboneIdentity | None, model: str) -> None:
-        """Refuse embeddings of another backbone than this one, which is `model`'s, where both are known."""
-        if found is None or None in (found.identity, self.identity) or found.identity == self.identity:
+        """Refuse embeddings of another backbone than this one, which is `model`'s, where both are known.
+
+        Where neither has an identity, they are told apart by name.
+        """
+        if found is None or (found.identity is None) != (self.identity is None):
+            return
+        if found.identity == self.identity and (self.identity is not None or found.name == self.name):
             return
         theirs, own = found.name, self.name
         if theirs == own and dict(found.preprocessing) != dict(self.preprocessing):

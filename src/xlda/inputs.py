@@ -9,6 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from xlda._internal.arrays import Array
+from xlda.labels import Label, label_list
 
 _MOST = {  # that a value may be, so that many squares can be added
     np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)
@@ -16,6 +17,29 @@ _MOST = {  # that a value may be, so that many squares can be added
 
 
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
+
+
+def checked_samples(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, min_samples: int = 0
+) -> tuple[Array, list[Label], Array | None]:
+    """Checked embeddings, labels and weights, without the samples whose weight is 0."""
+    embeddings = checked_embeddings(estimator, X, estimator.power, min_samples)
+    if estimator.precision == "half":
+        check_half(embeddings)
+    labels = label_list(y)
+    if len(labels) != len(embeddings):
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"X has {len(embeddings)}, y has {len(labels)}."
+        )
+    weights = checked_weights(sample_weight, len(embeddings))
+    if weights is None:
+        return embeddings, labels, None
+    check_magnitude(embeddings, weights.max(initial=0.0))
+    if (weights > 0).all():
+        return embeddings, labels, weights
+    kept = np.flatnonzero(weights)
+    return embeddings[kept], [labels[i] for i in kept], weights[kept]
 
 
 def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_samples: int = 0) -> Array:
@@ -28,13 +52,19 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
     plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _MOST
     if not plain or X.shape[1] != n_features or hasattr(estimator, "feature_names_in_"):
         X = _converted(estimator, X, n_features, min_samples)
+    return prepared(X, power)
+
+
+def prepared(X: Array, power: float | None, half: bool = False) -> Array:
+    """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude."""
     if X.dtype == np.float16:
         X = X.astype(np.float32)
     if power is not None:
         X = signed_power(X, power)
     check_magnitude(X)
-    checked: Array = X
-    return checked
+    if half:
+        check_half(X)
+    return X
 
 
 def _converted(estimator: Any, X: Any, n_features: int | None, min_samples: int) -> Array:

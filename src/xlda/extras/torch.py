@@ -113,7 +113,7 @@ class XLDAHead(torch.nn.Module):
         head, kind = self.clf.snapshot().head, (like.device, like.dtype)
         if self._layer is None or head is not self._layer_of or kind != self._layer_kind:
             with torch.inference_mode(False):  # so that it can be used with gradients later
-                weight, bias = (torch.from_numpy(array[head.live_rows]) for array in head.linear())
+                weight, bias = (torch.from_numpy(array[head.table.sorted_rows]) for array in head.linear())
                 self._layer = weight.to(*kind), bias.to(*kind)
             self._layer_of, self._layer_kind = head, kind
         return self._layer

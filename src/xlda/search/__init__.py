@@ -61,3 +61,17 @@ def search_from_json(value: Any) -> str | Search:
     fields = dict(value)
     search: Search = KINDS[fields.pop("name")](**fields)
     return search
+
+
+def saved_plan(index: Index) -> dict[str, Any] | None:
+    """What an index was tuned to, as JSON can hold it; None where there is nothing to keep."""
+    plan: dict[str, Any] | None = getattr(index, "saved_plan", None)
+    return plan
+
+
+def with_plan(search: Search, plan: dict[str, Any] | None) -> Search:
+    """The search with what an index of it was tuned to before, where it can use that."""
+    if plan is None or not hasattr(search, "with_plan"):
+        return search
+    planned: Search = search.with_plan(plan)
+    return planned

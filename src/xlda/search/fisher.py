@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,12 @@ class Fisher:
         stages = tuple(Stage.of(classes, points, *edges) for edges in plan.stages)
         return FisherIndex(self, plan, coordinates, stages, classes.weights, classes.bias)
 
+    def with_plan(self, plan: dict[str, Any]) -> Fisher:
+        """The same, with the plan that an index of it was saved with, unless it has one or is to make one."""
+        if self.queries is not None or self.plan is not None:
+            return self
+        return replace(self, plan=Plan.from_json(plan))
+
     def _last_plan(self, previous: Index | None) -> Plan | None:
         """That of the last index, if it was picked in the same way, or the one given."""
         if isinstance(previous, FisherIndex):
@@ -112,6 +118,11 @@ class FisherIndex:
         """Memory of the coordinates."""
         stages = sum(stage.points.nbytes + stage.offsets.nbytes for stage in self.stages)
         return stages + self.coordinates.of_queries.nbytes + self.coordinates.of_weights.nbytes
+
+    @property
+    def saved_plan(self) -> dict[str, Any]:
+        """The plan, as JSON can hold it."""
+        return asdict(self.plan)
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`."""
