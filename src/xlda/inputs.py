@@ -9,6 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from xlda._internal.arrays import Array
+from xlda.errors import BadSampleError
 from xlda.labels import Label, label_list
 
 _MOST = {  # that a value may be, so that many squares can be added
@@ -26,6 +27,7 @@ def checked_samples(
     embeddings = checked_embeddings(estimator, X, estimator.power, min_samples)
     if estimator.precision == "half":
         check_half(embeddings)
+    refuse_masked(y, "y")
     labels = label_list(y)
     if len(labels) != len(embeddings):
         raise ValueError(
@@ -68,23 +70,36 @@ def prepared(X: Array, power: float | None, half: bool = False) -> Array:
 
 
 def _converted(estimator: Any, X: Any, n_features: int | None, min_samples: int) -> Array:
+    refuse_masked(X, "X")
     width = X.shape[1] if getattr(X, "ndim", 0) == 2 else n_features
     if n_features is not None and width != n_features and not hasattr(estimator, "feature_names_in_"):
-        raise ValueError(
+        raise BadSampleError(
             f"X has {width} features, but {type(estimator).__name__} is expecting {n_features} features as "
             "input. Use the same backbone, or start a new classifier."
         )
     if getattr(X, "dtype", None) == np.float16:
         X = X.astype(np.float32)
-    array: Array = validate_data(
-        estimator,
-        X,
-        reset=n_features is None,
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-        ensure_min_samples=min_samples,
-    )
+    try:
+        array: Array = validate_data(
+            estimator,
+            X,
+            reset=n_features is None,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            ensure_min_samples=min_samples,
+        )
+    except ValueError as error:
+        raise BadSampleError(str(error)) from error
     return array
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse a masked array some of whose entries are masked: what is under the mask means nothing."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        n = int(np.ma.count_masked(values))
+        raise BadSampleError(
+            f"{name} is a masked array with {n} masked entries. Fill them, or leave out their samples."
+        )
 
 
 def signed_power(embeddings: Array, power: float) -> Array:
@@ -102,7 +117,7 @@ def signed_power(embeddings: Array, power: float) -> Array:
 def check_half(X: Array) -> None:
     """Refuse values of which a float16 cannot hold every difference."""
     if X.size and not (X.max() <= MOST_HALF and X.min() >= -MOST_HALF):
-        raise ValueError(
+        raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}; precision='half' holds up to {MOST_HALF:g}. "
             "Scale them down, or use precision='full'."
         )
@@ -112,9 +127,12 @@ def check_magnitude(X: Array, weight: float = 1.0) -> None:
     """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
     most = _MOST[X.dtype] / max(weight, 1.0) ** 0.5
     if X.size and not (X.max() <= most and X.min() >= -most):  # NaN is neither
-        assert_all_finite(X, input_name="X", estimator_name="XLDA")
+        try:
+            assert_all_finite(X, input_name="X", estimator_name="XLDA")
+        except ValueError as error:
+            raise BadSampleError(str(error)) from None
         with_weights = f" with weights up to {weight:.3g}" if weight > 1 else ""
-        raise ValueError(
+        raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}{with_weights}: their squares add up to more than "
             f"{X.dtype} can hold. Scale them down."
         )
@@ -124,6 +142,7 @@ def checked_weights(weights: Any, n_samples: int) -> Array | None:
     """Sample weights as float64, shape (n_samples,), finite and not negative; None stays None."""
     if weights is None:
         return None
+    refuse_masked(weights, "sample_weight")
     array: Array = np.asarray(weights, np.float64)
     if array.ndim == 0:
         array = np.full(n_samples, array)
