@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
+from xlda import XLDA
 from xlda.labels import Labels, label_list
 
 
@@ -168,3 +169,18 @@ def test_many_numbers_find_the_same_rows_as_one_by_one(labels):
     np.testing.assert_array_equal(table.rows_if_known(others), [table.rows([label])[0] for label in others])
     np.testing.assert_array_equal(Labels(table.table().names).rows_if_known(others), table.rows(others))
     assert table.rows_if_known(labels) is None
+
+
+def test_a_label_as_long_as_a_book_is_refused_and_changes_nothing():
+    clf = XLDA().fit(np.eye(2), ["a", "b"])
+    book = "x" * 100_000
+    for call in (
+        lambda: clf.partial_fit(np.eye(2), ["c", book]),
+        lambda: clf.partial_fit(np.eye(2), ["a", "b"], classes=["d", book]),
+        lambda: clf.rename_class("a", book),
+        lambda: XLDA().fit(np.eye(2), ["a", book]),
+    ):
+        with pytest.raises(ValueError, match="A label has 100,000 characters, of which 1,000 are allowed"):
+            call()
+    assert clf.classes_.tolist() == ["a", "b"]
+    assert clf.partial_fit(np.eye(2), ["c", "y" * 1000]).classes_.nbytes < 20_000

@@ -18,6 +18,7 @@ _MOST = {  # that a value may be, so that many squares can be added
 
 
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
+LEAST_HALF = 2.0**-9  # that the largest of the first values may be: float16 has few digits below it
 
 
 def checked_samples(
@@ -26,7 +27,7 @@ def checked_samples(
     """Checked embeddings, labels and weights, without the samples whose weight is 0."""
     embeddings = checked_embeddings(estimator, X, estimator.power, min_samples)
     if estimator.precision == "half":
-        check_half(embeddings)
+        check_half(embeddings, is_first=not hasattr(estimator, "_model"))
     refuse_masked(y, "y")
     labels = label_list(y)
     if len(labels) != len(embeddings):
@@ -65,7 +66,7 @@ def prepared(X: Array, power: float | None, half: bool = False) -> Array:
         X = signed_power(X, power)
     check_magnitude(X)
     if half:
-        check_half(X)
+        check_half(X, is_first=True)
     return X
 
 
@@ -114,12 +115,17 @@ def signed_power(embeddings: Array, power: float) -> Array:
     return np.copysign(raised, embeddings, out=raised)
 
 
-def check_half(X: Array) -> None:
-    """Refuse values of which a float16 cannot hold every difference."""
+def check_half(X: Array, is_first: bool = False) -> None:
+    """Refuse values of which a float16 cannot hold every difference, or the first ones but a few digits."""
     if X.size and not (X.max() <= MOST_HALF and X.min() >= -MOST_HALF):
         raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}; precision='half' holds up to {MOST_HALF:g}. "
             "Scale them down, or use precision='full'."
+        )
+    if is_first and X.size and 0 < np.abs(X).max() < LEAST_HALF:
+        raise BadSampleError(
+            f"X has values up to {np.abs(X).max():.3g}; precision='half' keeps too few digits of numbers as "
+            f"small as that. Scale them up, so that some are above {LEAST_HALF:g}, or use precision='full'."
         )
 
 

@@ -18,6 +18,7 @@ from xlda.errors import UnknownClassError
 Label: TypeAlias = str | int
 
 FEW = 16  # labels that a dictionary finds sooner than an array
+MOST_CHARACTERS = 1000  # of a label: NumPy makes every entry of an array as long as the longest
 SPARSE = 4  # times the number of labels: an array for numbers up to there is worth its memory
 
 _INT64 = np.iinfo(np.int64)
@@ -70,6 +71,15 @@ def _within_int64(values: list[int], name: str) -> list[Label]:
     if values and not (_INT64.min <= min(values) and max(values) <= _INT64.max):
         raise ValueError(f"Unknown label type: {name} holds an int beyond 64 bits. Use str for such labels.")
     return list(values)
+
+
+def _check_lengths(labels: Iterable[Label]) -> None:
+    for label in labels:
+        if isinstance(label, str) and len(label) > MOST_CHARACTERS:
+            raise ValueError(
+                f"A label has {len(label):,} characters, of which {MOST_CHARACTERS:,} are allowed; it begins "
+                f"with {label[:40]!r}. Use a shorter name for the class."
+            )
 
 
 def _kind_of(labels: Iterable[Label]) -> type | None:
@@ -194,8 +204,9 @@ class Labels:
         return self.rows(labels)
 
     def n_rows_with(self, *lists: Sequence[Label]) -> int:
-        """Rows there will be once all these labels are added."""
+        """Rows there will be once all these labels are added, which is refused here where they cannot be."""
         newcomers = set().union(*lists).difference(self._row_of)
+        _check_lengths(newcomers)
         return self._n_rows + max(len(newcomers) - len(self._empty_rows), 0)
 
     def remove(self, label: Label) -> int:
@@ -210,6 +221,7 @@ class Labels:
     def rename(self, old: Label, new: Label) -> int:
         """Give the row of `old` to `new` and return it."""
         self.check_kind([new])
+        _check_lengths([new])
         (row,) = self.rows([old])
         if new in self._row_of:
             raise ValueError(f"Class {new!r} exists already. Use merge_classes to join two classes.")

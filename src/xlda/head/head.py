@@ -223,11 +223,17 @@ def new_head(
             if not moments.counts_of(block).any():  # as with a layer's rows that have no samples yet
                 weights[block], bias[block], half_norms[block] = 0.0, -np.inf, 0.0
                 continue
-            weights[block], bias[block], half_norms[block] = _weighed(
-                moments, block, centre, inverse, priors == "empirical"
-            )
+            with np.errstate(over="ignore"):  # it is refused below
+                weights[block], bias[block], half_norms[block] = _weighed(
+                    moments, block, centre, inverse, priors == "empirical"
+                )
 
     in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * moments.n_features**2))
+    if moments.half and not np.isfinite(weights).all():
+        raise ValueError(
+            "precision='half' cannot hold the weights of classes that differ so little. "
+            "Scale the embeddings up, or use precision='full'."
+        )
     fitted = None
     if layer_rows is not None:
         if moments.n_seen:
