@@ -55,7 +55,7 @@ def learn(folder: str) -> None:
     clf.fit_source(folder, progress=False)
     seconds = time.perf_counter() - begun
     moments = clf._model.moments
-    model = moments._counts.nbytes + moments._offsets.nbytes + moments._scatter.nbytes
+    model = moments._counts.nbytes + moments._offsets.nbytes + moments._scatter.nbytes[0]
     peak = resident("VmHWM")
     result = {"before": before, "peak": peak, "model": model, "seconds": seconds}
     result |= {"samples": clf.n_samples_seen_, "classes": len(clf.classes_)}

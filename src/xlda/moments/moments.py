@@ -148,7 +148,9 @@ class Moments:
 
     def covariance(self) -> Array:
         """Unbiased pooled within-class covariance; zero where no class has a second sample."""
-        return self.scatter / (self.dof or 1.0)
+        covariance = self.scatter
+        covariance /= self.dof or 1.0  # in place: the largest arrays that there are
+        return covariance
 
     @property
     def total(self) -> float:
