@@ -26,7 +26,7 @@ dist: $(READY)
 	$(BIN)/hatchling build --target sdist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
 	mkdir dist/unpacked && tar -xzf dist/*.tar.gz -C dist/unpacked --strip-components 1
-	cd dist/unpacked && PYTHONPATH=src ../../$(BIN)/pytest
+	cd dist/unpacked && PYTHONPATH=$(CURDIR)/dist/unpacked/src $(CURDIR)/$(BIN)/pytest
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo report
