@@ -309,5 +309,5 @@ def test_without_pillow_it_says_what_to_install(monkeypatch):
         return really_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", no_pillow)
-    with pytest.raises(ImportError, match=r"pip install 'xlda\[images\]'"):
+    with pytest.raises(ImportError, match=r"needs pillow: pip install .*\[images\]"):
         open_photo("a.jpg")

@@ -1,8 +1,10 @@
-"""`xlda`, the command. Needs `pip install 'xlda[cli]'`."""
+"""`xlda`, the command. Needs the extra `cli`."""
 
 from __future__ import annotations
 
 import sys
+
+from xlda._internal.extras import needs
 
 
 def main() -> None:
@@ -11,7 +13,7 @@ def main() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
-        sys.exit(f"xlda: the command needs {error.name}: pip install 'xlda[cli]'")
+        sys.exit(f"xlda: {needs('the command', f'{error.name}', 'cli')}")
     from xlda.cli.app import run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The last linear layer of an ONNX network; classifiers as ONNX graphs. Needs `pip install 'xlda[onnx]'`."""
+"""The last linear layer of an ONNX network; classifiers as ONNX graphs. Needs the extra `onnx`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of torch, and XLDA as a module. Needs `pip install 'xlda[torch]'`."""
+"""Layers of torch, and XLDA as a module. Needs the extra `torch`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Self
 
+from xlda._internal.extras import needs
+
 try:
     import torch
 except ImportError:
-    raise ImportError("xlda.extras.torch needs torch: pip install 'xlda[torch]'") from None
+    raise needs("xlda.extras.torch", "torch", "torch") from None
 
 import numpy as np
 

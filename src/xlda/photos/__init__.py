@@ -1,4 +1,4 @@
-"""Photos: which there are, their pixels, their embeddings. Needs `pip install 'xlda[images]'`."""
+"""Photos: which there are, their pixels, their embeddings. Needs the extra `images`."""
 
 from xlda.photos.decoding import BadImage, open_photo
 from xlda.photos.embedding import embed_photos

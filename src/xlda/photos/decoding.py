@@ -1,4 +1,4 @@
-"""The pixels of a photo, upright and in RGB. Needs pillow: `pip install 'xlda[images]'`."""
+"""The pixels of a photo, upright and in RGB. Needs the extra `images`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+from xlda._internal.extras import needs
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -48,7 +50,7 @@ def _check_pillow() -> None:
     try:
         import PIL.Image  # noqa: F401
     except ImportError:
-        raise ImportError("Opening photos needs pillow: pip install 'xlda[images]'") from None
+        raise needs("Opening photos", "pillow", "images") from None
 
 
 def _opened(data: bytes, max_pixels: int) -> Image:

@@ -1,4 +1,4 @@
-"""Embeddings of photos in a Parquet file that survives interruptions. Needs `pip install 'xlda[parquet]'`.
+"""Embeddings of photos in a Parquet file that survives interruptions. Needs the extra `parquet`.
 
 While `embed_to_parquet` is at work, what is done lies in parts in a folder `<out>.parts`, each written whole
 or not at all. At the end they are joined into `<out>` and removed. A run that was stopped, even by `kill -9`,
@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.extras import needs
 from xlda._internal.files import flush_to_disk, replaced
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.photos.decoding import MAX_PIXELS, BadImage
@@ -344,5 +345,5 @@ def _arrow() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Storing embeddings needs pyarrow: pip install 'xlda[parquet]'") from None
+        raise needs("Storing embeddings", "pyarrow", "parquet") from None
     return pyarrow

@@ -19,6 +19,7 @@ from numpy.lib import format as npy
 from safetensors import SafetensorError, safe_open
 
 from xlda._internal.arrays import Array
+from xlda._internal.extras import needs
 
 _SAFETENSORS_DTYPES = {
     "F16": "<f2", "F32": "<f4", "F64": "<f8",
@@ -221,7 +222,7 @@ def _parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Reading Parquet needs pyarrow: pip install 'xlda[parquet]'") from None
+        raise needs("Reading Parquet", "pyarrow", "parquet") from None
     return pyarrow.parquet
 
 
