@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,14 +16,13 @@ from xlda import model_file
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.progress import Progress
-from xlda.audit import Audit, audited
+from xlda.audit import Audit, audited, drawn_for_audit
 from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import Head, Priors
-from xlda.head.model_samples import sampled_queries
 from xlda.identity import BackboneIdentity
 from xlda.inputs import checked_embeddings, checked_samples
 from xlda.labels import Label, Labels, label_list
-from xlda.layers.conversion import PUBLISHED, STRENGTH, Assumption, checked_assumption, take_over
+from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, take_over, with_defaults
 from xlda.layers.layer import Layer, checked_layer
 from xlda.model import Model
 from xlda.moments import Moments
@@ -277,14 +274,8 @@ class XLDA(Predictor):
             the embeddings. With covariance="fixed", that of the embeddings given here is kept for ever.
         """
         layer = checked_layer(weight, bias, labels)
-        if "covariance" in params and not _is_one_of(params["covariance"], ("plastic", "fixed")):
-            warnings.warn("from_linear(covariance=...) is now assume=....", DeprecationWarning, stacklevel=2)
-            assume = params.pop("covariance")
-        assumed = checked_assumption(assume, layer, embeddings, embedding_labels, params.get("power"))
-        if not (isinstance(strength, Real) and 0 < strength < np.inf):
-            raise ValueError(f"strength is a positive number; got {strength!r}.")
-        if _is_one_of(assumed, PUBLISHED):
-            params = {"shrinkage": 1e-4, "shrinkage_target": "identity", **params}
+        assume, params = with_defaults(assume, params)
+        assumed = checked_assumption(assume, strength, layer, embeddings, embedding_labels, params)
         clf = cls(**params)
         check_parameters(clf)
         if clf.rule != "exact":
@@ -328,28 +319,18 @@ class XLDA(Predictor):
 
         On the queries X (n_samples, n_features), or on `n` of them drawn from the model. `print` it.
         """
-        if n < 1:
-            raise ValueError(f"n is at least 1; got {n!r}.")
         head = self._current_head()
-        if X is None and self._model.layer_rows is not None:
-            raise ValueError(
-                "audit needs X: rows of an imported layer do not say what its queries look like."
-            )
         if X is not None:
             embeddings = checked_embeddings(self, X, self.power, min_samples=1)
         else:
             with self._locked("audit") as model:
-                queries, _ = sampled_queries(model.moments, head.centre, n, np.random.default_rng(0))
-                embeddings = queries + head.centre
+                embeddings = drawn_for_audit(model, head, n)
         return audited(head, embeddings, X is None, self.memory())
 
     def memory(self) -> dict[str, int]:
         """Bytes that each part takes."""
         head = self._current_head()
-        nbytes = {**self._model.moments.nbytes, **head.nbytes}
-        if self._model.layer_rows is not None:
-            nbytes["imported layer"] = self._model.layer_rows.nbytes
-        return nbytes
+        return {**self._model.nbytes, **head.nbytes}
 
     # -- what was learned
 
@@ -432,7 +413,8 @@ class XLDA(Predictor):
         """Take over what `learner` has learned, and nothing of its parameters."""
         for name in filter(_is_learned, list(vars(self))):
             delattr(self, name)
-        vars(self).update({name: value for name, value in vars(learner).items() if _is_learned(name)})
+        for name in filter(_is_learned, vars(learner)):
+            setattr(self, name, getattr(learner, name))
         return self
 
     def _start(self, labels: Labels | None = None) -> None:
@@ -501,7 +483,3 @@ def _one(label: Any, name: str = "label") -> Label:
 def _is_learned(name: str) -> bool:
     """Whether an attribute is of what was learned: by scikit-learn's rule its name ends with a line."""
     return name == "_model" or name.endswith("_")
-
-
-def _is_one_of(value: Any, names: tuple[str, ...]) -> bool:
-    return isinstance(value, str) and value in names

@@ -97,7 +97,7 @@ def _converted(estimator: Any, X: Any, n_features: int | None, min_samples: int)
 def refuse_masked(values: Any, name: str) -> None:
     """Refuse a masked array some of whose entries are masked: what is under the mask means nothing."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        n = int(np.ma.count_masked(values))
+        n = int(np.ma.getmaskarray(values).sum())
         raise BadSampleError(
             f"{name} is a masked array with {n} masked entries. Fill them, or leave out their samples."
         )

@@ -127,6 +127,12 @@ class Model:
         with self.lock:
             return self.upkeep.head(scoring, renew, self.moments, self.labels, self.layer_rows)
 
+    @property
+    def nbytes(self) -> dict[str, int]:
+        """Memory of each part, but the head."""
+        layer = {} if self.layer_rows is None else {"imported layer": self.layer_rows.nbytes}
+        return {**self.moments.nbytes, **layer}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         other = Model.__new__(Model)
         with self.lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -40,15 +41,33 @@ WITHOUT_EMBEDDINGS = (
 )
 
 
+def with_defaults(assume: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What to assume, which was once spelled `covariance`, and the parameters of the classifier."""
+    covariance = params.get("covariance", "plastic")
+    if not (isinstance(covariance, str) and covariance in ("plastic", "fixed")):
+        warnings.warn("from_linear(covariance=...) is now assume=....", DeprecationWarning, stacklevel=3)
+        assume, params = covariance, {name: params[name] for name in params if name != "covariance"}
+    if isinstance(assume, str) and assume in PUBLISHED:
+        params = {"shrinkage": 1e-4, "shrinkage_target": "identity", **params}
+    return assume, params
+
+
 def checked_assumption(
-    assume: Any, layer: Layer, embeddings: Any, embedding_labels: Any, power: float | None
+    assume: Any,
+    strength: Any,
+    layer: Layer,
+    embeddings: Any,
+    embedding_labels: Any,
+    params: dict[str, Any],
 ) -> str | Array:
     """A name or a covariance (d, d), or a ValueError where that does not go with the rest."""
+    if not (isinstance(strength, Real) and 0 < float(strength) < np.inf):
+        raise ValueError(f"strength is a positive number; got {strength!r}.")
     if embeddings is None and embedding_labels is not None:
         raise ValueError("embedding_labels came without embeddings.")
     if isinstance(assume, str) and assume not in ("auto", *PUBLISHED):
         raise ValueError(f"assume is one of {('auto', *PUBLISHED)} or an array; got {assume!r}.")
-    if power is not None and embeddings is None:
+    if params.get("power") is not None and embeddings is None:
         raise ValueError("power needs embeddings: the layer's rows are for embeddings without it.")
     if embeddings is not None and not (isinstance(assume, str) and assume == "auto"):
         raise ValueError("With embeddings, assume is 'auto': the covariance is estimated from them.")
