@@ -10,7 +10,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda._internal.locks import ForkSafeLock
+from xlda._internal.locks import fork_safe_lock
 from xlda.head import Head
 from xlda.head.layer_rows import LayerRows
 from xlda.labels import Label, Labels
@@ -31,7 +31,7 @@ class Model:
         self.layer_rows: LayerRows | None = None  # rows of a layer that nobody has samples of
         self.started_with = started_with  # parameters that cannot change once something was learned
         self.upkeep = Upkeep()
-        self.lock = ForkSafeLock()  # learning and bringing the head up to date take turns
+        self.lock = fork_safe_lock()  # learning and bringing the head up to date take turns
 
     def learn(
         self,
@@ -47,7 +47,7 @@ class Model:
             if rows is None:
                 rows = self._welcome(ahead, labels)
             # In this order an interrupt between the two costs a needless look at these rows, and no sample.
-            self.upkeep.changed(rows, _total(rows, weights))
+            self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
             self.moments.update(embeddings, rows, weights)
 
     def _welcome(self, ahead: Sequence[Label], labels: list[Label]) -> Rows:
@@ -71,7 +71,7 @@ class Model:
                 raise ValueError(
                     f"Cannot forget {error.taken:g} of class {name!r}: it has learned {error.have:g}."
                 ) from None
-            self.upkeep.changed(rows, _total(rows, weights))
+            self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
 
     def remove(self, label: Label) -> None:
         """Let a class go; what it taught about the covariance stays."""
@@ -135,15 +135,15 @@ class Model:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         other = Model.__new__(Model)
-        with self.lock:
-            other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        other.__setstate__(self._copied(memo))
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        with self.lock:  # which is let go before this is written: nobody may change it meanwhile
-            parts = copy.deepcopy((self.moments, self.labels, self.upkeep))
-            return {**self.__dict__, **dict(zip(("moments", "labels", "upkeep"), parts, strict=True))}
+        return self._copied({})  # a copy: the lock is let go before it is written
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=fork_safe_lock())
 
-def _total(rows: Rows, weights: Array | None) -> float:
-    return float(len(rows) if weights is None else weights.sum())
+    def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
+        with self.lock:
+            return copy.deepcopy({name: part for name, part in self.__dict__.items() if name != "lock"}, memo)
