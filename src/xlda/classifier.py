@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from xlda import storage
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.progress import Progress
@@ -37,21 +36,12 @@ from xlda.layers.conversion import (
     labelled_by_layer,
 )
 from xlda.layers.layer import Layer, checked_layer
+from xlda.model_file import StoredModel, read_model, write_model
 from xlda.moments import ForgetError, Moments
 from xlda.moments.published_rule import PublishedMoments
 from xlda.moments.sample_buffer import SampleBuffer
 from xlda.predictor import Predicting, Snapshot
-from xlda.search import (
-    Dense,
-    Fisher,
-    Search,
-    check_search,
-    chosen_search,
-    search_from_json,
-    search_to_json,
-)
-from xlda.search.fisher import FisherIndex
-from xlda.search.tuning import Plan
+from xlda.search import Dense, Search, check_search, chosen_search, restored, saved_by
 from xlda.sources import Batch, SourceError, open_source
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
@@ -147,7 +137,8 @@ class XLDA(Predicting):
     _absorbed: Moments
     _layer_rows: LayerRows | None
     _served: _Served | None
-    _plan: Plan | None
+    _plan: dict[str, Any] | None
+    batch_keys_: list[str]
 
     def __init__(
         self,
@@ -497,20 +488,17 @@ class XLDA(Predicting):
         self._require_start("save")
         with self._lock:
             self._let_renew()
-            tensors, numbers = self._moments.to_arrays()
-            if self._layer_rows is not None:
-                tensors |= self._layer_rows.to_arrays()
-            info = {
-                "params": self._params_to_json(),
-                "labels": self._labels.names.tolist(),
-                "numbers": numbers,
-                "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-                "backbone": self.backbone_,
-                "plan": None if (plan := self._last_plan()) is None else asdict(plan),
-            }
-            storage.write(
-                path, tensors, info, version=1 if self._layer_rows is None else 2
-            )  # tensors are not copies: nobody may learn meanwhile
+            model = StoredModel(
+                self.get_params(deep=False),
+                self._labels.names.tolist(),
+                self._moments,
+                self._layer_rows,
+                self._last_plan(),
+                self.backbone_,
+                list(getattr(self, "feature_names_in_", [])),
+                getattr(self, "batch_keys_", []),
+            )
+            write_model(path, model)
 
     # -- how it works
 
@@ -555,11 +543,6 @@ class XLDA(Predicting):
             raise ValueError(f"power is None or a positive number; got {self.power!r}.")
         if not (isinstance(self.renew, Real) and 0 <= self.renew < np.inf):
             raise ValueError(f"renew is a number of at least 0; got {self.renew!r}.")
-
-    def _params_to_json(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        plain = {name: _plain(value) for name, value in params.items() if name != "search"}
-        return {**plain, "search": search_to_json(self.search)}
 
     def _check_not_of_layer(self, *rows: int) -> None:
         """Refuse rows that are an imported layer's."""
@@ -763,9 +746,7 @@ class XLDA(Predicting):
         layer_rows = self._layer_rows
         if layer_rows is None or 2 * layer_rows.n_unseen(self._moments.counts) <= len(self._labels):
             search = chosen_search(self.search, self._labels.n_rows, self.n_features_in_, self._absorbed.half)
-            if isinstance(search, Fisher) and search.queries is None and search.plan is None:
-                search = replace(search, plan=self._plan)
-            return search
+            return restored(search, self._plan)
         if self.search not in ("auto", "dense") and not isinstance(self.search, Dense):
             raise ValueError(
                 f"search={self.search!r} needs samples of most classes, which a layer converted without "
@@ -803,26 +784,25 @@ class XLDA(Predicting):
         if self._buffer or self._weight_since_renewal:
             self._plan, self._served = self._last_plan(), None
 
-    def _last_plan(self) -> Plan | None:
-        """What the search was last tuned to."""
-        index = None if self._served is None else self._served.head.index
-        return index.plan if isinstance(index, FisherIndex) else self._plan
+    def _last_plan(self) -> dict[str, Any] | None:
+        """What the search was last tuned to: only it knows what that means."""
+        saved = saved_by(None if self._served is None else self._served.head.index)
+        return self._plan if saved is None else saved
 
     @classmethod
     def _loaded(cls, path: str | os.PathLike[str]) -> Self:
-        tensors, info = storage.read(path)
-        params = {"search": "auto", **info["params"]}
-        clf = cls(**{**params, "search": search_from_json(params["search"])})
-        clf.n_features_in_ = tensors["offsets"].shape[1]
+        model = read_model(path, cls().get_params(deep=False), lambda params: cls(**params)._check_params())
+        clf = cls(**model.params)
+        clf.n_features_in_ = model.moments.n_features
         clf._start()
-        clf._labels = Labels(info["labels"])
-        clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
-        clf._layer_rows = LayerRows.from_arrays(tensors)
-        clf.backbone_ = info.get("backbone")
-        if info.get("plan"):
-            clf._plan = Plan.from_json(info["plan"])
-        if info["feature_names"]:
-            clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
+        clf._labels = Labels(model.labels)
+        clf._absorbed = model.moments
+        clf._layer_rows = model.layer_rows
+        clf._plan = model.search
+        clf.backbone_ = model.backbone
+        clf.batch_keys_ = model.batch_keys
+        if model.feature_names:
+            clf.feature_names_in_ = np.array(model.feature_names, dtype=object)
         return clf
 
 
@@ -842,7 +822,8 @@ def _nothing_seen() -> NotFittedError:
 def load(path: str | os.PathLike[str]) -> XLDA:
     """Read a classifier that `XLDA.save` wrote.
 
-    A file that is damaged, foreign, or of a newer format is a ValueError that says so.
+    A file that is damaged, made up or foreign is a `DamagedFileError`, one that a newer xlda wrote a
+    `NewerFileError`; both are ValueErrors, and leave the file as it is.
     """
     return XLDA._loaded(path)
 
@@ -853,10 +834,6 @@ def _one(label: Any, name: str = "label") -> Label:
 
 def _total(rows: Rows, weights: Array | None) -> float:
     return float(len(rows) if weights is None else weights.sum())
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

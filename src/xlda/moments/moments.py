@@ -7,7 +7,7 @@ was added can be taken away again. `docs/math.md` derives the formulas.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -381,15 +381,15 @@ class Moments:
         return tensors, numbers
 
     @classmethod
-    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Moments:
-        """What `to_arrays` gave, as moments again."""
+    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Self:
+        """What `to_arrays` gave, as moments again. They keep the tensors, and change them."""
         offsets = tensors["offsets"]
         moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
         moments._origin = tensors["origin"]
         moments.n_classes = len(offsets)
         moments._counts, moments._offsets = tensors["counts"], offsets
         moments._set_origin(tensors["origin"])
-        moments._scatter = np.asfortranarray(np.triu(tensors["scatter"]))
+        moments._scatter = _upper_triangle(tensors["scatter"])
         moments._has_origin = bool(moments._counts.any())
         moments.n_samples = numbers["n_samples"]
         moments._dof_of_dropped = numbers["dof_of_dropped"]
@@ -414,6 +414,13 @@ def _origin_for(embeddings: Array) -> Array:
     median: Array = np.median(embeddings, axis=0)
     spread = np.abs(embeddings - median).mean(axis=0)
     return median if (np.abs(median) > OFFSET * spread).any() else np.zeros_like(median)
+
+
+def _upper_triangle(symmetric: Array) -> Array:
+    """A symmetric matrix in C order as its upper triangle in Fortran order, zeros below; overwrites it."""
+    for row in range(len(symmetric)):
+        symmetric[row, row + 1 :] = 0.0
+    return symmetric.T
 
 
 def _lengthened(array: Array, length: int) -> Array:
