@@ -86,7 +86,8 @@ def search_from_json(value: Any) -> str | Search:
     for key, setting in fields.items():
         if key not in defaults:
             raise NewerFileError("a setting of its search that this xlda does not know")
-        if type(setting) is not type(defaults[key]) or (isinstance(setting, int) and setting < 0):
+        kinds = (int, float) if type(defaults[key]) is float else (type(defaults[key]),)
+        if type(setting) not in kinds or (isinstance(setting, int) and setting < 0):
             raise ValueError(f"{key} of its search is nothing that can be")
     search: Search = KINDS[name](**fields)
     return search
