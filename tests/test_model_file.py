@@ -242,7 +242,7 @@ def refused(path, what=None):
 
 SIGNS = {
     "counts": ("plain", "moments/counts", lambda counts: -counts),
-    "counts that add up to infinity": ("plain", "moments/counts", lambda counts: counts + 1e308),
+    "counts that add up to infinity": ("layer", "moments/counts", lambda counts: counts + 1e308),
     "samples without a label": ("plain", "moments/counts", lambda counts: counts + 1),
     "scatter": ("plain", "moments/scatter", lambda scatter: -scatter),
     "lopsided scatter": ("plain", "moments/scatter", np.triu),
@@ -260,6 +260,43 @@ def test_what_no_samples_give_is_refused(what, tmp_path):
     tensors, metadata = contents(DATA / f"format-3-{name}.xlda")
     craft(tmp_path / "m.xlda", {**tensors, tensor_name: change(tensors[tensor_name])}, metadata)
     refused(tmp_path / "m.xlda")
+
+
+LABELS = {
+    "one twice": lambda names: ["a", "a", *names[2:]],
+    "text beside numbers": lambda names: [1, *names[1:]],
+    "truth": lambda names: [True] + [None] * (len(names) - 1),
+    "beyond 64 bits": lambda names: [2**63, *range(1, len(names))],
+    "ends in NUL": lambda names: ["a\0", *names[1:]],
+    "one too few": lambda names: names[1:],
+    "samples of none": lambda names: [None, *names[1:]],
+}
+
+
+@pytest.mark.parametrize("what", LABELS)
+def test_labels_that_cannot_be_are_refused(what, tmp_path):
+    tensors, metadata = contents(DATA / "format-3-layer.xlda")
+    sections = json.loads(metadata["sections"])
+    sections["labels"]["info"]["names"] = LABELS[what](list("abcdefg"))
+    craft(tmp_path / "m.xlda", tensors, {**metadata, "sections": json.dumps(sections)})
+    refused(tmp_path / "m.xlda")
+
+
+def test_rows_of_a_layer_belong_to_classes(tmp_path):
+    tensors, metadata = contents(DATA / "format-3-layer.xlda")
+    of_layer = {name: tensor for name, tensor in tensors.items() if name.startswith("layer/")}
+    twice = {name: np.concatenate([tensor, tensor]) for name, tensor in of_layer.items()}
+    craft(tmp_path / "m.xlda", {**tensors, **twice}, metadata)
+    refused(tmp_path / "m.xlda")
+    sections = json.loads(metadata["sections"])
+    sections["labels"]["info"]["names"][0] = None
+    tensors["moments/counts"][0] = 0
+    metadata["sections"] = json.dumps(sections)
+    craft(tmp_path / "m.xlda", tensors, metadata)
+    refused(tmp_path / "m.xlda")
+    tensors["layer/worth"][0] = 0
+    craft(tmp_path / "m.xlda", tensors, metadata)
+    assert sorted(xlda.load(tmp_path / "m.xlda").classes_) == list("bcdefg")
 
 
 def test_a_tensor_too_many_is_refused(tmp_path):
