@@ -15,7 +15,6 @@ import xlda
 from conftest import blobs
 from xlda import XLDA
 from xlda.head.model_samples import ModelSampler
-from xlda.storage import read
 
 WITHOUT = "Converted without embeddings"
 OLD, NEW = range(8), range(8, 12)
@@ -395,16 +394,6 @@ def test_on_disk_and_back(layer, stream, tmp_path):
                 pickle.loads(pickle.dumps(clf)).partial_fit(X[200:], y[200:]).decision_function(asked),
                 atol=1e-6,
             )
-
-
-def test_older_versions_are_told_of_imported_rows(layer, stream, tmp_path):
-    from safetensors import safe_open
-
-    for name, clf in (("1", XLDA().fit(*stream[:2])), ("2", converted(layer))):
-        clf.save(tmp_path / name)
-        with safe_open(tmp_path / name, framework="np") as file:
-            assert file.metadata()["format_version"] == name
-        read(tmp_path / name)
 
 
 def test_search_and_audit_without_means(layer, stream):

@@ -21,7 +21,7 @@ from xlda.head.head import Priors
 from xlda.head.layer_rows import LayerRows
 from xlda.labels import Labels
 from xlda.moments import Moments
-from xlda.search import Dense, Search, chosen_search, saved_plan, with_plan
+from xlda.search import Dense, Search, chosen_search, restored, saved_by
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
 MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
@@ -108,7 +108,8 @@ class Upkeep:
 
     def plan_to_save(self) -> dict[str, Any] | None:
         """What the search was last tuned to, if it needs to be."""
-        return self._saved_plan if self.served is None else saved_plan(self.served.head.index)
+        saved = None if self.served is None else saved_by(self.served.head.index)
+        return self._saved_plan if saved is None else saved
 
     # -- how it works
 
@@ -125,7 +126,7 @@ class Upkeep:
             shrinkage=scoring.shrinkage,
             target=scoring.target,
             priors=scoring.priors,
-            search=with_plan(_search(scoring.search, moments, labels, layer_rows), self._saved_plan),
+            search=restored(_search(scoring.search, moments, labels, layer_rows), self._saved_plan),
             previous=None if last is None else last.head,
             layer_rows=layer_rows,
         )

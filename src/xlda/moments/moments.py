@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -426,8 +426,8 @@ class Moments:
         return tensors, numbers
 
     @classmethod
-    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Moments:
-        """What `to_arrays` gave, as moments again."""
+    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Self:
+        """What `to_arrays` gave, as moments again. They keep the tensors, and change them."""
         offsets = tensors["offsets"]
         moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
         moments._origin = tensors["origin"]

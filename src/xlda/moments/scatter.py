@@ -76,8 +76,11 @@ class Scatter:
         self._total += other._total
 
     def replace(self, matrix: Array) -> None:
-        """Have this symmetric matrix for the sum, and no rows waiting."""
-        self._total, self._n_rows = np.asfortranarray(np.triu(matrix)), 0
+        """Have this symmetric matrix for the sum, and no rows waiting; its memory is taken over."""
+        lower = np.ascontiguousarray(matrix)
+        for row in range(len(lower)):
+            lower[row, row + 1 :] = 0.0
+        self._total, self._n_rows = lower.T, 0  # in Fortran order, the upper triangle
 
     def clear(self) -> None:
         """Be nothing again."""
