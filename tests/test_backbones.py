@@ -410,7 +410,7 @@ def test_a_network_of_the_form_of_efficientnet_v2(tmp_path, rng):
     np.testing.assert_allclose(backbone.embed(batch) @ weight.T + np.arange(7), logits, rtol=1e-4, atol=1e-4)
     whole = load(path)
     np.testing.assert_allclose(whole.embed(batch), logits, rtol=1e-4, atol=1e-4)
-    assert backbone.identity != whole.identity
+    assert backbone.identity.identity != whole.identity.identity
     assert load(path, size=24, cut_head=True).preprocessing.resize == 24
 
 
@@ -484,13 +484,38 @@ def test_describe_changes_nothing_else(tmp_path):
 def test_identity_is_the_network_and_its_preprocessing(tmp_path):
     path = convolved(tmp_path / "a.onnx", "pooled")
     identity = load(path).identity
-    assert len(bytes.fromhex(identity)) == 32
+    assert len(bytes.fromhex(identity.identity)) == len(bytes.fromhex(identity.network)) == 32
     path.rename(tmp_path / "b.onnx")
-    assert load(tmp_path / "b.onnx", threads=1).identity == identity
-    assert load(tmp_path / "b.onnx", interpolation="bicubic").identity != identity
+    assert load(tmp_path / "b.onnx", threads=1).identity.is_same(identity)
+    other_setting = load(tmp_path / "b.onnx", interpolation="bicubic").identity
+    assert not other_setting.is_same(identity)
+    assert other_setting.network == identity.network
     net = Net(seed=1)
     net.conv(3, 5, 3)
-    assert load(net.write(tmp_path / "c.onnx")).identity != identity
+    other_network = load(net.write(tmp_path / "c.onnx")).identity
+    assert identity.identity != other_network.identity
+    assert identity.network != other_network.network
+
+
+def test_identity_is_that_of_version_0_1(tmp_path):
+    """Models and files of embeddings have it: it may change only with PREPROCESSING_VERSION."""
+    assert load(size=96).identity.identity == (
+        "3357409e3a78cdfb07e3a8ff26f45b6993817d1f814983ab36c25a2f80795e39"
+    )
+    path = convolved(tmp_path / "a.onnx", "pooled")
+    backbone = load(path, size=16)
+    content = hashlib.sha256(hashlib.sha256(path.read_bytes()).digest()).hexdigest()
+    described = json.dumps([f"{content} False", backbone.preprocessing.to_json()], sort_keys=True)
+    assert backbone.identity.identity == hashlib.sha256(described.encode()).hexdigest()
+
+
+def test_identity_has_what_it_takes_to_load_it_again(tmp_path):
+    path, _ = v2_form(tmp_path / "v2.onnx")
+    identity = load(path, cut_head=True, size=48, mean=[0.5] * 3).identity
+    assert (identity.name, identity.width, identity.cut_head) == ("v2", 24, True)
+    assert identity.preprocessing_version == 1
+    again = load(path, cut_head=identity.cut_head, **identity.preprocessing)
+    assert again.identity == identity
 
 
 def test_identity_includes_weights_that_stand_beside(tmp_path, rng):
@@ -505,7 +530,7 @@ def test_identity_includes_weights_that_stand_beside(tmp_path, rng):
         onnx.save(onnx.load(path), apart, save_as_external_data=True, location="weights", size_threshold=0)
         backbone, batch = load(apart, size=16), photos(rng)
         np.testing.assert_array_equal(backbone.embed(batch), load(path, size=16).embed(batch))
-        identities.append((hashlib.sha256(apart.read_bytes()).digest(), backbone.identity))
+        identities.append((hashlib.sha256(apart.read_bytes()).digest(), backbone.identity.identity))
     assert identities[0][0] == identities[1][0]
     assert identities[0][1] != identities[1][1]
     describe(apart, Preprocessing(size=16))
@@ -707,7 +732,7 @@ def test_lite0_describes_itself(lite):
     assert (lite.preprocessing.size, lite.preprocessing.resize) == (224, 256)
     small = load(size=96)
     assert small.preprocessing.resize == 110
-    assert small.identity != lite.identity
+    assert not small.identity.is_same(lite.identity)
     with pytest.raises(ValueError, match="no head to cut"):
         load(cut_head=True)
 

@@ -16,6 +16,7 @@ from xlda._internal.arrays import Array
 INTERPOLATIONS = {way.name.lower(): way for way in Image.Resampling}
 LAYOUTS = ("NCHW", "NHWC")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+PREPROCESSING_VERSION = 1  # to be raised when a photo with the same settings gives other numbers
 MOST = 8192  # pixels a side: more is a slip of the keyboard
 
 
