@@ -16,9 +16,17 @@ import pytest
 
 from xlda import XLDA
 from xlda.identity import BackboneIdentity
-from xlda.photos import BadImage, EmbeddingWriter, Photo, embed_photos, embed_to_parquet, embedding_info
+from xlda.photos import (
+    BadImage,
+    EmbeddingWriter,
+    Photo,
+    embed_photos,
+    embed_to_parquet,
+    embedding_info,
+    photo_source,
+)
 from xlda.photos import parquet as embedding_files
-from xlda.sources import open_source
+from xlda.sources import SourceError, open_source
 
 Image = pytest.importorskip("PIL.Image")
 pa = pytest.importorskip("pyarrow")
@@ -149,6 +157,83 @@ class TestEmbedPhotos:
             embed_photos([], Tiny(), on_error="ignore")
         with pytest.raises(ValueError, match="batch_size=0"):
             embed_photos([], Tiny(), batch_size=0)
+
+
+class TestPhotoSource:
+    def test_it_teaches_what_the_embeddings_teach(self):
+        photos, backbone = shop(70), Tiny()
+        learned = XLDA().fit_source(photo_source(photos, backbone))
+        expected = XLDA().fit(np.array([colour(n) for n in range(70)], np.float32), [p.label for p in photos])
+        np.testing.assert_allclose(learned.covariance_, expected.covariance_, rtol=1e-4)
+        assert learned.n_samples_seen_ == 70
+        assert learned.source_position_ == ("photos", 70)
+        assert not decoding_threads()
+
+    @pytest.mark.parametrize("size", [1, 5, 1000])
+    def test_batches_are_no_larger_than_asked_and_go_on_anywhere(self, size):
+        source = photo_source(shop(40), Tiny())
+        assert source.n_samples() == 40
+        for start in (0, 7, 40):
+            batches = list(source.batches(size, ("photos", start)))
+            assert all(len(batch.embeddings) <= size for batch in batches)
+            rows = [row for batch in batches for row in batch.embeddings.tolist()]
+            assert rows == [list(map(float, colour(n))) for n in range(start, 40)]
+            labels = [label for batch in batches for label in batch.labels]
+            assert labels == [["pear", "äpple"][n % 2] for n in range(start, 40)]
+
+    def test_memory_does_not_grow_with_the_photos(self):
+        backbone = Tiny()
+        n_features = backbone.n_features = 20_000
+        backbone.embed = lambda pixels: np.ones((len(pixels), n_features), np.float32)
+        in_hand = []
+        tracemalloc.start()
+        try:
+            for _ in photo_source(shop(1) * 400, backbone).batches(4096):
+                in_hand.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert len(in_hand) > 10
+        assert max(in_hand) < 4 * 32 * n_features * 4 < 400 * n_features * 4 / 3
+
+    def test_a_bad_photo_is_told_with_its_place(self):
+        photos = shop(40, bad={35})
+        with pytest.raises(SourceError, match=r"035\.png is broken") as caught:
+            XLDA().fit_source(photo_source(photos, Tiny()))
+        assert caught.value.position == ("photos", 32)
+        with pytest.raises(ValueError, match="on_error='ignore'"):
+            photo_source(photos, Tiny(), on_error="ignore")
+
+    def test_bad_photos_are_skipped_and_rows_counted_without_them(self):
+        photos, skipped = [*shop(12, bad={0, 5, 11}), Photo(Path("gone.png"), "pear")], []
+        good = [n for n in range(12) if n not in (0, 5, 11)]
+        source = photo_source(photos, Tiny(), on_error="skip", on_skipped=lambda *one: skipped.append(one))
+        learned = XLDA().fit_source(source, batch_size=4)
+        assert learned.n_samples_seen_ == 9
+        assert learned.source_position_ == ("photos", 9)
+        assert [photo.path.stem for photo, _ in skipped] == ["000", "005", "011", "gone"]
+        assert "000.png is broken" in skipped[0][1]
+        for start in range(10):
+            rows = [
+                row for batch in source.batches(4, ("photos", start)) for row in batch.embeddings.tolist()
+            ]
+            assert rows == [list(map(float, colour(n))) for n in good[start:]]
+
+    def test_photos_without_a_label(self):
+        photos = [Photo(photo.path, None) for photo in shop(40)]
+        with pytest.raises(SourceError, match=r"000\.png has no label"):
+            XLDA().fit_source(photo_source(photos, Tiny()))
+        (first, *_) = photo_source(photos, Tiny(), labels=False).batches(100)
+        assert first.labels is None
+
+    def test_a_layer_is_converted_with_photos(self):
+        photos = [Photo(photo.path, None) for photo in shop(40)]
+        weight, bias = np.array([[1.0, 0, 0], [-1.0, 0, 0]]), np.array([-20.0, 20.0])
+        rows = np.array([colour(n) for n in range(40)], np.float32)
+        from_rows = XLDA.from_linear(weight, bias, embeddings=rows)
+        from_photos = XLDA.from_linear(weight, bias, embeddings=photo_source(photos, Tiny(), labels=False))
+        assert from_photos.n_samples_seen_ == 40
+        np.testing.assert_allclose(from_photos.means_, from_rows.means_, rtol=1e-5)
+        np.testing.assert_allclose(from_photos.covariance_, from_rows.covariance_, rtol=1e-4)
 
 
 class TestWriter:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from xlda.errors import BadSampleError
-from xlda.photos import BadImage, Photo, find_photos, open_photo
+from xlda.photos import BadImage, Photo, find_photos, open_photo, repeated_photos, repeats
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -140,6 +140,41 @@ class TestFindPhotos:
             find_photos("nowhere")
         with pytest.raises(ValueError, match=r"model\.onnx is no photo .* and no list"):
             find_photos("model.onnx")
+
+
+class TestRepeatedPhotos:
+    def test_the_same_file_by_other_names(self):
+        photo("a/1.jpg"), photo("a/2.jpg", colour=(1, 2, 3))
+        found = repeated_photos(
+            ["a/1.jpg", "a/2.jpg", Path("a/../a/1.jpg"), Path("a/1.jpg").resolve(), "a/2.jpg"]
+        )
+        assert found == {2: 0, 3: 0, 4: 1}
+
+    @pytest.mark.skipif(os.name == "nt", reason="needs links")
+    def test_links(self):
+        photo("1.jpg")
+        Path("soft.jpg").symlink_to("1.jpg")
+        Path("hard.jpg").hardlink_to("1.jpg")
+        assert repeated_photos(["soft.jpg", "1.jpg", "hard.jpg"]) == {1: 0, 2: 0}
+
+    def test_the_same_bytes(self):
+        for name, content in {"a": b"pear", "b": b"kiwi", "c": b"pear", "d": b"pears", "e": b"kiwi"}.items():
+            Path(f"{name}.jpg").write_bytes(content)
+        assert repeated_photos([f"{name}.jpg" for name in "abcde"]) == {2: 0, 4: 1}
+        assert repeated_photos([]) == {}
+
+    def test_only_files_of_equal_size_are_read(self, monkeypatch):
+        read = []
+        really = repeats._digest
+        monkeypatch.setattr(repeats, "_digest", lambda file: read.append(Path(file).name) or really(file))
+        for name, content in {"a": b"pear", "b": b"kiwi", "c": b"plums"}.items():
+            Path(f"{name}.jpg").write_bytes(content)
+        assert repeated_photos(["a.jpg", "b.jpg", "c.jpg", "c.jpg"]) == {3: 2}
+        assert read == ["a.jpg", "b.jpg"]
+
+    def test_what_is_not_there_is_left_to_others(self):
+        Path("a.jpg").write_bytes(b"pear")
+        assert repeated_photos(["gone.jpg", "lost.jpg", "a.jpg", "gone.jpg"]) == {3: 0}
 
 
 class TestModes:

@@ -224,7 +224,7 @@ class _Parts:
 
     def __init__(self, folder: Path, kind: _Kind, photos: Sequence[Photo], overwrite: bool) -> None:
         self._folder, self._kind = folder, kind
-        self._pending: list[EmbeddedBatch] = []
+        self._pending: list[EmbeddedBatch[Photo]] = []
         self._since = time.monotonic()
         self.files: list[Path] = []
         self.n_photos = 0
@@ -241,7 +241,7 @@ class _Parts:
                 self.files.append(file)
                 self.n_photos = stop
 
-    def add(self, batch: EmbeddedBatch) -> None:
+    def add(self, batch: EmbeddedBatch[Photo]) -> None:
         self._pending.append(batch)
         n_photos = sum(len(batch.photos) + len(batch.skipped) for batch in self._pending)
         if n_photos >= PART_PHOTOS or time.monotonic() - self._since > PART_SECONDS:
