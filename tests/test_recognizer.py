@@ -141,6 +141,7 @@ class TestOpening:
     def test_a_loaded_backbone_is_used_as_it_is(self, shop, tiny):
         backbone = backbones.load(tiny)
         recognizer = Recognizer.open(shop, backbone=backbone)
+        assert recognizer.backbone is backbone
         np.testing.assert_array_equal(
             recognizer.embed(square("blue")), backbone.embed(backbone.prepare(square("blue"))[None])
         )
@@ -186,9 +187,10 @@ class TestOpening:
         with pytest.raises(ValueError, match="wait is a number"):
             Recognizer.open("shop.xlda", wait=-1)
         Path("notes.xlda").write_text("my notes")
-        with pytest.raises(ValueError, match=r"notes\.xlda is not a complete XLDA model"):
+        with pytest.raises(ValueError, match=r"notes\.xlda is not a complete XLDA model") as caught:
             Recognizer.open("notes.xlda", lock=True)
         assert is_free("notes.xlda")
+        del caught  # it keeps what was open alive until here
 
 
 class TestPredicting:
@@ -323,6 +325,8 @@ class TestLearning:
         for photos in ([square("red")] * 2, iter([square("red")] * 2)):
             with pytest.raises(ValueError, match="labels for 2 photos; give one for all, or one each"):
                 recognizer.learn(photos, labels)
+        with pytest.raises(ValueError, match="labels for 2 photos"):  # before photos are looked at
+            recognizer.learn([b"", b""], ["red"])
         with pytest.raises(ValueError, match="2 labels for 1 photos"):
             recognizer.learn(square("red"), ["red", "red"])
         assert recognizer.classifier.n_samples_seen_ == 15
@@ -353,6 +357,13 @@ class TestLearning:
         recognizer.classifier.batch_keys_ = ["visit 1"]
         assert not recognizer.learn(b"not even a photo", "red", key="visit 1")
         assert is_free()
+
+    def test_only_the_latest_keys_are_remembered(self, tiny, monkeypatch):
+        monkeypatch.setattr("xlda.photos.recognizer.MOST_KEYS", 2)
+        recognizer = Recognizer.open("new.xlda", backbone=tiny)
+        for key in ("a", "b", "c"):
+            recognizer.learn(square("red"), "red", key=key)
+        assert list(recognizer.classifier.batch_keys_) == ["b", "c"]
 
     def test_a_failed_key_may_be_tried_again(self, tiny):
         recognizer = Recognizer.open("new.xlda", backbone=tiny)
@@ -436,7 +447,7 @@ class TestWhoMayWrite:
             assert in_process(program, str(shop)) == "LockedModelError"
         assert "cherry" in Recognizer.open(shop).classes
 
-    @pytest.mark.parametrize("change", ["replaced", "rewritten", "removed"])
+    @pytest.mark.parametrize("change", ["replaced", "rewritten", "removed", "another", "longer"])
     def test_a_file_that_was_changed_meanwhile_is_not_written_over(self, shop, change):
         first, late, never = (Recognizer.open(shop) for _ in range(3))
         late.rename("red", "wine")
@@ -446,8 +457,15 @@ class TestWhoMayWrite:
             first.save()
         elif change == "rewritten":
             os.utime(shop, ns=(1, 1))
-        else:
+        elif change == "removed":
             shop.unlink()
+        else:  # and the times are as they were, as `cp -p` and backups leave them
+            times = shop.stat()
+            content = shop.read_bytes() + b"more" * (change == "longer")
+            (shop if change == "longer" else Path("copy")).write_bytes(content)
+            os.utime(shop if change == "longer" else "copy", ns=(times.st_atime_ns, times.st_mtime_ns))
+            if change == "another":
+                Path("copy").replace(shop)
         what = "been removed" if change == "removed" else "been changed"
         for refused in (
             late.save,
@@ -463,7 +481,7 @@ class TestWhoMayWrite:
         assert is_free()
         if change == "removed":
             assert not shop.exists()
-        else:
+        elif change != "longer":
             assert ("cherry" in Recognizer.open(shop).classes) == (change == "replaced")
 
     def test_a_file_that_appeared_meanwhile_is_not_written_over(self, tiny, shop):
@@ -646,6 +664,7 @@ class TestChangingAndClosing:
             lambda: recognizer.classifier,
             lambda: recognizer.classes,
             lambda: recognizer.identity,
+            lambda: recognizer.backbone,
         ):
             with pytest.raises(
                 ValueError, match=r"This recognizer of .*shop\.xlda is closed\. Open the model again"

@@ -22,12 +22,15 @@ from xlda.labels import Label
 from xlda.photos.decoding import open_photo
 from xlda.photos.embedding import embed_contents
 from xlda.photos.model_backbone import ModelBackbone
-from xlda.photos.model_file import ModelFile
+from xlda.photos.opened_file import OpenedFile
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from xlda.backbones import Backbone
+
+
+MOST_KEYS = 1000  # that a model remembers
 
 
 class Candidate(NamedTuple):
@@ -77,7 +80,7 @@ class Recognizer:
     Threads may share a recognizer; those that change it take turns.
     """
 
-    def __init__(self, file: ModelFile, backbone: ModelBackbone, classifier: XLDA) -> None:
+    def __init__(self, file: OpenedFile, backbone: ModelBackbone, classifier: XLDA) -> None:
         self._file, self._backbone = file, backbone
         self._classifier: XLDA | None = classifier
         self._is_changed = False
@@ -104,7 +107,7 @@ class Recognizer:
         ChangedModelError. With `lock=True` the lock is taken here, before the file is read, so that what is
         changed is always its newest state.
         """
-        file = ModelFile(path, wait)
+        file = OpenedFile(path, wait)
         if lock:
             file.take_lock()
         try:
@@ -112,7 +115,7 @@ class Recognizer:
             own = ModelBackbone(backbone, file.name, folders)
             recognizer = cls(file, own, file.read(params))
             if own.loaded is not None:
-                recognizer._checked_backbone()
+                _ = recognizer.backbone  # another one than the model's is refused
         except BaseException:
             file.lock.give_back()
             raise
@@ -144,7 +147,7 @@ class Recognizer:
 
     def embed(self, photos: Any) -> Array:
         """Embeddings (n, d) of the photos, float32; (1, d) of one."""
-        backbone = self._checked_backbone()
+        backbone = self.backbone
         if _is_one(photos):
             return np.asarray(backbone.embed(backbone.prepare(open_photo(photos))[None]), np.float32)
         return embed_contents(photos, backbone)
@@ -243,6 +246,12 @@ class Recognizer:
         return clf
 
     @property
+    def backbone(self) -> Backbone:
+        """The backbone, loaded where it is not yet; an OtherBackboneError where it cannot be the model's."""
+        width = getattr(self.classifier, "n_features_in_", None)
+        return self._backbone.get(self._made_with(), width)
+
+    @property
     def identity(self) -> BackboneIdentity | None:
         """The backbone that the model was made with, or will be; None where that is not known yet."""
         made_with, loaded = self._made_with(), self._backbone.loaded
@@ -289,7 +298,7 @@ class Recognizer:
         if (loaded := self._backbone.loaded) is not None and not _is_known(self._made_with()):
             clf.backbone_ = loaded.identity.to_json()  # here alone is a model told what made its embeddings
         if key is not None:
-            clf.batch_keys_ = [*_keys(clf), key]
+            clf.batch_keys_ = [*_keys(clf), key][-MOST_KEYS:]
 
     def _samples(self, what: str, photos: Any, labels: Any) -> tuple[Array, list[Any]]:
         """Embeddings of the photos, and the label of each."""
@@ -301,10 +310,6 @@ class Recognizer:
 
     def _made_with(self) -> BackboneIdentity | None:
         return BackboneIdentity.from_json(getattr(self.classifier, "backbone_", None))
-
-    def _checked_backbone(self) -> Backbone:
-        width = getattr(self.classifier, "n_features_in_", None)
-        return self._backbone.get(self._made_with(), width)
 
 
 def _is_known(backbone: BackboneIdentity | None) -> bool:

@@ -1,4 +1,4 @@
-"""A model file that one at a time may change: read, claimed, and written where nobody else has changed it."""
+"""A model file as it was when it was opened: to be written by one at a time, unless another has changed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xlda.errors import ChangedModelError
 Stamp = tuple[int, int, int]  # of a file: inode, size, time of the last change
 
 
-class ModelFile:
+class OpenedFile:
     """A place for a model, with its lock and what was last seen there. `name` is what it was called."""
 
     def __init__(self, path: str | os.PathLike[str], wait: float) -> None:
