@@ -1,4 +1,4 @@
-"""A model file as it was when it was opened: to be written by one at a time, unless another has changed it."""
+"""A model file as it was when it was opened: written by one at a time, unless another has changed it."""
 
 from __future__ import annotations
 
