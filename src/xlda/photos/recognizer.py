@@ -72,10 +72,10 @@ class Recognizer:
     >>> Recognizer.open("shop.xlda").classes
     ['cherry', 'plum']
 
-    Only one at a time may change a model file: the first change takes its lock, and `save`, `close` or the
-    end of the `with` block gives it back. Predicting needs no lock. Nothing is written before `save`, which
-    the end of the `with` block calls where something was changed, unless an error ends it. What fails
-    changes nothing.
+    Only one at a time may change a model file: the first change takes its lock, for which an empty file
+    `shop.xlda.lock` stays beside it, and `save`, `close` or the end of the `with` block gives it back.
+    Predicting needs no lock. Nothing is written before `save`, which the end of the `with` block calls where
+    something was changed, unless an error ends it. What fails changes nothing.
 
     Threads may share a recognizer; those that change it take turns.
     """
