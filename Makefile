@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test report clean
+.PHONY: demo test report dist clean
 
 demo: $(READY)
 	$(BIN)/xlda demo
@@ -18,6 +18,15 @@ test: $(READY)
 PRESET ?= standard
 report: .venv/.ready-to-measure
 	$(BIN)/python benchmarks/run.py --preset $(PRESET)
+
+# The sdist, the wheel that is built from it, and the tests as they are in the sdist.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet hatchling
+	$(BIN)/hatchling build --target sdist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	mkdir dist/unpacked && tar -xzf dist/*.tar.gz -C dist/unpacked --strip-components 1
+	cd dist/unpacked && PYTHONPATH=$(CURDIR)/dist/unpacked/src $(CURDIR)/$(BIN)/pytest
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo report

@@ -135,7 +135,7 @@ def measure_split(data: Data, old: np.ndarray, seed: int) -> dict[str, Any]:
         after[name] = accuracies(clf.predict(data.asked), data.truth, old)
 
     for covariance in ("identity", "weights"):
-        convert(covariance, covariance=covariance)
+        convert(covariance, assume=covariance)
     most = np.bincount(np.unique(data.y[is_old], return_inverse=True)[1]).max()
     for n in PER_CLASS:
         if n is None or n < most:
@@ -187,8 +187,8 @@ def imagenet_layer(data: Data) -> dict[str, Any] | None:
     weight, bias = state["_fc.weight"].numpy(), state["_fc.bias"].numpy()
     want = (data.asked @ weight.T + bias).argmax(axis=1)
     ways: dict[str, dict[str, Any]] = {
-        "identity": {"covariance": "identity"},
-        "weights": {"covariance": "weights"},
+        "identity": {"assume": "identity"},
+        "weights": {"assume": "weights"},
         "0": {},
         "all": {"embeddings": data.X},
     }

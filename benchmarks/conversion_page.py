@@ -29,7 +29,7 @@ learning; `to_linear()` gives a layer back. [math.md](math.md) says how.
 - **Without any**: the same answers as the layer until something is learned. From then on the layer's classes
   compete with new ones on a scale guessed from the new ones alone. Good enough to start with; give it
   embeddings, or real samples of the layer's classes, as soon as there are some.
-- `covariance="identity"` and `"weights"` are the paper's two ways, for comparison: rows are taken for class
+- `assume="identity"` and `"weights"` are the paper's two ways, for comparison: rows are taken for class
   means. They lose the layer's classes as soon as something is learned, because a layer is defined up to a
   shift and a scale that class means do not share.
 

@@ -54,8 +54,8 @@ def learn(folder: str) -> None:
     begun = time.perf_counter()
     clf.fit_source(folder, progress=False)
     seconds = time.perf_counter() - begun
-    moments = clf._moments
-    model = moments._counts.nbytes + moments._offsets.nbytes + moments._scatter.nbytes
+    moments = clf._model.moments
+    model = moments._counts.nbytes + moments._offsets.nbytes + moments._scatter.nbytes[0]
     peak = resident("VmHWM")
     result = {"before": before, "peak": peak, "model": model, "seconds": seconds}
     result |= {"samples": clf.n_samples_seen_, "classes": len(clf.classes_)}

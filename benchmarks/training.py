@@ -97,7 +97,7 @@ def learn(clf: XLDA, X: np.ndarray, y: np.ndarray, batch_size: int) -> float:
     def one_pass() -> None:
         for start in range(0, len(X), batch_size):
             clf.partial_fit(X[start : start + batch_size], y[start : start + batch_size])
-        clf._moments.fold()
+        clf._model.moments.fold()
 
     return seconds(one_pass)
 
@@ -154,7 +154,7 @@ def warmed_up(stream: Stream) -> XLDA:
     for start in range(0, stream.n_classes, 4096):
         rows = everyone[start : start + 4096]
         clf.partial_fit(stream.draw(len(rows))[0], rows)
-    clf._moments.fold()
+    clf._model.moments.fold()
     return clf
 
 

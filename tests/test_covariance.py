@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -138,3 +139,17 @@ def test_edges_of_shrinkage():
 def test_how_much_more_shrinkage_is_used(diagonal, asked, message):
     with pytest.warns(UserWarning, match=message):
         inverse_covariance(np.diag(diagonal), 5, asked)
+
+
+@pytest.mark.parametrize("shrinkage", [0.3, "oas", "ledoit-wolf"])
+def test_inverting_takes_the_memory_of_one_matrix_more(shrinkage, rng):
+    d = 1600
+    covariance = np.cov(rng.normal(size=(2 * d, d)), rowvar=False)
+    tracemalloc.start()
+    try:
+        inverse, _ = inverse_covariance(covariance, 2.0 * d, shrinkage)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < (2.4 if shrinkage != 0.3 else 1.4) * covariance.nbytes
+    assert np.array_equal(inverse, inverse.T)

@@ -137,7 +137,7 @@ def test_the_model_is_the_one_of_the_stream_and_knows_its_backbone(run):
     model = xlda.load(folder / "demo.xlda")
     assert len(model.classes_) == 24
     assert model.n_samples_seen_ == 72
-    assert model.backbone_["preprocessing"]["size"] == 96
+    assert model.backbone_.preprocessing["size"] == 96
     assert result["figures"]["saved"]["n_bytes"] == (folder / "demo.xlda").stat().st_size
     assert result["figures"]["saved"]["n_same"] == 48
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 import unicodedata
@@ -372,12 +373,12 @@ def test_matplotlib_is_not_imported():
 def test_what_is_missing_is_named_with_the_cure(missing):
     program = f"import sys; sys.modules['{missing}'] = None; import xlda.glyphs"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert result.stderr.endswith("xlda.glyphs needs pillow and fontTools: pip install 'xlda[glyphs]'\n")
+    assert re.search(r"xlda.glyphs needs pillow and fontTools: pip install .*\[glyphs\]'\n$", result.stderr)
 
 
 def test_without_matplotlib_there_are_no_default_fonts(monkeypatch):
     monkeypatch.setattr(fonts, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"those of matplotlib: pip install 'xlda\[glyphs\]'"):
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install .*\[glyphs\]"):
         find_glyphs()
 
 

@@ -10,6 +10,7 @@ import xlda
 from conftest import blobs
 from xlda import XLDA
 from xlda._internal.half_precision import times_weights
+from xlda.errors import BadSampleError
 
 
 @pytest.mark.parametrize("sizes", [(300,), (1,) * 300, (100, 7, 193)])
@@ -78,3 +79,29 @@ def test_products_with_float16_are_those_of_the_rounded_weights(rng):
     expected = points.astype(float) @ weights.astype(float).T
     np.testing.assert_allclose(times_weights(points, weights), expected, atol=1e-5)
     np.testing.assert_allclose(times_weights(points[0], weights), expected[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e-2, 2e-3])
+def test_the_scale_of_the_embeddings_does_not_matter(scale, rng):
+    X, y = blobs(rng, dtype=np.float32)
+    half, full = XLDA(precision="half").fit(scale * X, y), XLDA().fit(X, y)
+    assert (half.predict(scale * X) == full.predict(X)).mean() >= 0.98
+
+
+def test_numbers_too_small_for_it_are_refused(rng):
+    X, y = blobs(rng, dtype=np.float32)
+    for call in ("fit", "partial_fit"):
+        with pytest.raises(BadSampleError, match="too few digits"):
+            getattr(XLDA(precision="half"), call)(1e-4 * X, y)
+    clf = XLDA(precision="half").fit(X, y)
+    clf.partial_fit(1e-4 * X[:1], y[:1])  # among others it may be a small one
+    assert clf.n_samples_seen_ == len(X) + 1
+
+
+def test_weights_too_large_for_it_are_refused(rng):
+    X, y = blobs(rng, dtype=np.float32)
+    clf = XLDA(precision="half", shrinkage=0.0).fit(X, y)
+    clf._model.moments.set_covariance(1e-8 * np.eye(X.shape[1]), 100.0)
+    clf._model.upkeep.start_over()
+    with pytest.raises(ValueError, match="cannot hold the weights"):
+        clf.predict(X)

@@ -71,14 +71,14 @@ def test_a_head_never_changes_while_learning_goes_on(many):
     heads = []
     for i in range(40):
         head = clf._current_head()
-        heads.append((head, head.scores(X[:20]), head.labels(head.top(X[:20], 3)[0])))
+        heads.append((head, head.scores(X[:20]), head.table.of(head.top(X[:20], 3)[0])))
         clf.partial_fit(X[i : i + 1] + i, [y[i] if i % 3 else 200 + i])
         if i == 20:
             clf.rename_class(y[0], 999)
             clf.remove_class(y[1])
     for head, scores, labels in heads:
         np.testing.assert_array_equal(head.scores(X[:20]), scores)
-        np.testing.assert_array_equal(head.labels(head.top(X[:20], 3)[0]), labels)
+        np.testing.assert_array_equal(head.table.of(head.top(X[:20], 3)[0]), labels)
 
 
 def test_two_heads_grown_from_one_do_not_disturb_each_other():

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from xlda import XLDA
+from xlda.errors import BadSampleError
 from xlda.inputs import signed_power
 
 
@@ -65,3 +66,32 @@ def test_one_weight_is_for_all_and_infinity_for_none(data):
     assert XLDA().fit(X, y, sample_weight=2.0).class_count_.sum() == 2 * len(X)
     with pytest.raises(ValueError, match="infinity"):
         XLDA().fit(X[:2], y[:2], sample_weight=[1, np.inf])
+
+
+def masked(values, where):
+    return np.ma.masked_array(values, mask=np.zeros(np.shape(values), bool) | where)
+
+
+def test_what_is_masked_is_refused_and_a_mask_that_hides_nothing_is_not():
+    X, y = np.arange(8.0).reshape(4, 2), np.array([0, 0, 1, 1])
+    clf = XLDA().fit(X, y)
+    hidden = np.arange(4) == 2
+    for call in (
+        lambda: clf.partial_fit(masked(X, hidden[:, None]), y),
+        lambda: clf.partial_fit(X, masked(y, hidden)),
+        lambda: clf.partial_fit(X, y, sample_weight=masked(np.ones(4), hidden)),
+        lambda: clf.predict(masked(X, hidden[:, None])),
+    ):
+        with pytest.raises(BadSampleError, match=r"masked array with [12] masked"):
+            call()
+    assert clf.n_samples_seen_ == 4
+    np.testing.assert_array_equal(clf.predict(masked(X, False)), clf.predict(X))
+
+
+@pytest.mark.parametrize("X", [np.full((1, 2), np.nan), np.ones((1, 3)), np.full((1, 2), 1e200), [1.0, 2.0]])
+def test_a_bad_sample_has_a_type_of_its_own(X):
+    clf = XLDA().fit(np.eye(2), [0, 1])
+    with pytest.raises(BadSampleError):
+        clf.predict(X)
+    with pytest.raises(BadSampleError):
+        clf.partial_fit(X, [0] * len(X))

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
+from xlda import XLDA
 from xlda.labels import Labels, label_list
 
 
@@ -77,14 +78,16 @@ def test_newcomers_of_one_call_are_sorted_and_calls_are_not():
     labels = Labels()
     labels.add([3, 1, 3])
     labels.add([2, 1])
-    assert labels.to_array().tolist() == [1, 3, 2]
+    assert labels.table().names.tolist() == [1, 3, 2]
+    assert labels.table().sorted().tolist() == [1, 2, 3]
+    assert labels.table().sorted_rows.tolist() == [0, 2, 1]
 
 
 def test_the_row_of_a_removed_label_is_used_again():
     labels = Labels(["a", "b", "c"])
     assert labels.remove("b") == 1
     assert "b" not in labels
-    assert labels.live_rows.tolist() == [0, 2]
+    assert labels.table().sorted_rows.tolist() == [0, 2]
     assert labels.n_rows_with(["x", "x"], ["a"]) == 3
     assert labels.n_rows_with(["x", "y"]) == 4
     assert labels.add(["x", "y"]).tolist() == [1, 3]
@@ -93,12 +96,13 @@ def test_the_row_of_a_removed_label_is_used_again():
 
 def test_a_snapshot_of_the_names_outlives_changes():
     labels = Labels(["a", "b"])
-    snapshot = labels.names
+    snapshot = labels.table()
     labels.rename("a", "z")
     labels.remove("b")
     labels.add(["c", "d"])
-    assert snapshot.tolist() == ["a", "b"]
-    assert labels.names.tolist() == ["z", "c", "d"]
+    assert snapshot.names.tolist() == ["a", "b"]
+    assert snapshot.sorted().tolist() == ["a", "b"]
+    assert labels.table().names.tolist() == ["z", "c", "d"]
 
 
 def test_str_beside_int_is_refused_and_changes_nothing():
@@ -108,7 +112,7 @@ def test_str_beside_int_is_refused_and_changes_nothing():
             call([1])
     with pytest.raises(ValueError, match="Got str labels beside int ones"):
         Labels().check_kind([1], ["a"])
-    assert labels.names.tolist() == ["a"]
+    assert labels.table().names.tolist() == ["a"]
 
 
 def test_a_column_of_labels_is_flattened_with_a_warning():
@@ -123,7 +127,7 @@ def test_the_lowest_empty_row_is_taken_first():
         labels.remove(label)
     assert labels.add(["x", "y", "z"]).tolist() == [0, 2, 3]
     known = Labels(["a", None, "c", None])
-    assert known.live_rows.tolist() == [0, 2]
+    assert known.table().sorted_rows.tolist() == [0, 2]
     assert known.add(["x", "y", "z"]).tolist() == [1, 3, 4]
 
 
@@ -133,15 +137,15 @@ def test_unknown_and_taken_labels_are_named():
         labels.rows(["a", "q"])
     with pytest.raises(ValueError, match="Class 'b' exists already"):
         labels.rename("a", "b")
-    assert labels.names.tolist() == ["a", "b"]
+    assert labels.table().names.tolist() == ["a", "b"]
 
 
 def test_names_are_read_only_and_blank_where_removed():
     labels = Labels(["a", "b", "c"])
     labels.remove("b")
-    assert labels.names.tolist() == ["a", None, "c"]
+    assert labels.table().names.tolist() == ["a", None, "c"]
     with pytest.raises(ValueError, match="read-only"):
-        labels.names[0] = "x"
+        labels.table().names[0] = "x"
 
 
 def test_rows_if_known_is_none_for_a_newcomer():
@@ -163,5 +167,20 @@ def test_many_numbers_find_the_same_rows_as_one_by_one(labels):
     table.rename(labels[4], labels[3])
     others = labels[:4] + labels[5:]
     np.testing.assert_array_equal(table.rows_if_known(others), [table.rows([label])[0] for label in others])
-    np.testing.assert_array_equal(Labels(table.names).rows_if_known(others), table.rows(others))
+    np.testing.assert_array_equal(Labels(table.table().names).rows_if_known(others), table.rows(others))
     assert table.rows_if_known(labels) is None
+
+
+def test_a_label_as_long_as_a_book_is_refused_and_changes_nothing():
+    clf = XLDA().fit(np.eye(2), ["a", "b"])
+    book = "x" * 100_000
+    for call in (
+        lambda: clf.partial_fit(np.eye(2), ["c", book]),
+        lambda: clf.partial_fit(np.eye(2), ["a", "b"], classes=["d", book]),
+        lambda: clf.rename_class("a", book),
+        lambda: XLDA().fit(np.eye(2), ["a", book]),
+    ):
+        with pytest.raises(ValueError, match="A label has 100,000 characters, of which 1,000 are allowed"):
+            call()
+    assert clf.classes_.tolist() == ["a", "b"]
+    assert clf.partial_fit(np.eye(2), ["c", "y" * 1000]).classes_.nbytes < 20_000

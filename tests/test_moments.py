@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 from conftest import blobs
-from xlda.moments import ForgetError, Moments
+from xlda.moments import ForgetError, Moments, scatter
 from xlda.moments import batch_update as absorb
 from xlda.moments import moments as module
 from xlda.moments.published_rule import PublishedMoments
@@ -80,7 +80,8 @@ def test_small_batches_learned_one_by_one_are_the_same(handful, rng, monkeypatch
 def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch):
     monkeypatch.setattr(absorb, "BLOCK", min(pending_rows, 128))
     monkeypatch.setattr(module, "PIECE", min(pending_rows, 1024))
-    monkeypatch.setattr(module, "MAX_PENDING", pending_rows)
+    monkeypatch.setattr(scatter, "MOST_WAITING", pending_rows)
+    monkeypatch.setattr(scatter, "LEAST_WAITING", pending_rows)
     X, rows = blobs(rng)
     learned = Moments(X.shape[1])
     for start in range(0, len(X), 50):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -14,15 +15,25 @@ import numpy as np
 import pytest
 
 from xlda import XLDA
-from xlda.photos import BadImage, EmbeddingWriter, Photo, embed_photos, embed_to_parquet, embedding_info
+from xlda.identity import BackboneIdentity
+from xlda.photos import (
+    BadImage,
+    EmbeddingWriter,
+    Photo,
+    embed_photos,
+    embed_to_parquet,
+    embedding_info,
+    photo_source,
+)
 from xlda.photos import parquet as embedding_files
-from xlda.sources import open_source
+from xlda.sources import SourceError, open_source
 
 Image = pytest.importorskip("PIL.Image")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-INFO = {"name": "tiny", "sha256": "0a"}
+TINY = BackboneIdentity("tiny", identity="0a")
+OTHER = BackboneIdentity("other", identity="0b")
 
 
 class Tiny:
@@ -72,8 +83,8 @@ def stored(path="out.parquet"):
     return pq.read_table(path).to_pydict()
 
 
-def embed(photos, backbone, out="out.parquet", **options):
-    return embed_to_parquet(photos, backbone, out, **{"backbone_info": INFO, "batch_size": 4, **options})
+def embed(photos, embedder, out="out.parquet", **options):
+    return embed_to_parquet(photos, embedder, out, **{"backbone": TINY, "batch_size": 4, **options})
 
 
 @pytest.fixture
@@ -148,12 +159,89 @@ class TestEmbedPhotos:
             embed_photos([], Tiny(), batch_size=0)
 
 
+class TestPhotoSource:
+    def test_it_teaches_what_the_embeddings_teach(self):
+        photos, backbone = shop(70), Tiny()
+        learned = XLDA().fit_source(photo_source(photos, backbone))
+        expected = XLDA().fit(np.array([colour(n) for n in range(70)], np.float32), [p.label for p in photos])
+        np.testing.assert_allclose(learned.covariance_, expected.covariance_, rtol=1e-4)
+        assert learned.n_samples_seen_ == 70
+        assert learned.source_position_ == ("photos", 70)
+        assert not decoding_threads()
+
+    @pytest.mark.parametrize("size", [1, 5, 1000])
+    def test_batches_are_no_larger_than_asked_and_go_on_anywhere(self, size):
+        source = photo_source(shop(40), Tiny())
+        assert source.n_samples() == 40
+        for start in (0, 7, 40):
+            batches = list(source.batches(size, ("photos", start)))
+            assert all(len(batch.embeddings) <= size for batch in batches)
+            rows = [row for batch in batches for row in batch.embeddings.tolist()]
+            assert rows == [list(map(float, colour(n))) for n in range(start, 40)]
+            labels = [label for batch in batches for label in batch.labels]
+            assert labels == [["pear", "äpple"][n % 2] for n in range(start, 40)]
+
+    def test_memory_does_not_grow_with_the_photos(self):
+        backbone = Tiny()
+        n_features = backbone.n_features = 20_000
+        backbone.embed = lambda pixels: np.ones((len(pixels), n_features), np.float32)
+        in_hand = []
+        tracemalloc.start()
+        try:
+            for _ in photo_source(shop(1) * 400, backbone).batches(4096):
+                in_hand.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert len(in_hand) > 10
+        assert max(in_hand) < 4 * 32 * n_features * 4 < 400 * n_features * 4 / 3
+
+    def test_a_bad_photo_is_told_with_its_place(self):
+        photos = shop(40, bad={35})
+        with pytest.raises(SourceError, match=r"035\.png is broken") as caught:
+            XLDA().fit_source(photo_source(photos, Tiny()))
+        assert caught.value.position == ("photos", 32)
+        with pytest.raises(ValueError, match="on_error='ignore'"):
+            photo_source(photos, Tiny(), on_error="ignore")
+
+    def test_bad_photos_are_skipped_and_rows_counted_without_them(self):
+        photos, skipped = [*shop(12, bad={0, 5, 11}), Photo(Path("gone.png"), "pear")], []
+        good = [n for n in range(12) if n not in (0, 5, 11)]
+        source = photo_source(photos, Tiny(), on_error="skip", on_skipped=lambda *one: skipped.append(one))
+        learned = XLDA().fit_source(source, batch_size=4)
+        assert learned.n_samples_seen_ == 9
+        assert learned.source_position_ == ("photos", 9)
+        assert [photo.path.stem for photo, _ in skipped] == ["000", "005", "011", "gone"]
+        assert "000.png is broken" in skipped[0][1]
+        for start in range(10):
+            rows = [
+                row for batch in source.batches(4, ("photos", start)) for row in batch.embeddings.tolist()
+            ]
+            assert rows == [list(map(float, colour(n))) for n in good[start:]]
+
+    def test_photos_without_a_label(self):
+        photos = [Photo(photo.path, None) for photo in shop(40)]
+        with pytest.raises(SourceError, match=r"000\.png has no label"):
+            XLDA().fit_source(photo_source(photos, Tiny()))
+        (first, *_) = photo_source(photos, Tiny(), labels=False).batches(100)
+        assert first.labels is None
+
+    def test_a_layer_is_converted_with_photos(self):
+        photos = [Photo(photo.path, None) for photo in shop(40)]
+        weight, bias = np.array([[1.0, 0, 0], [-1.0, 0, 0]]), np.array([-20.0, 20.0])
+        rows = np.array([colour(n) for n in range(40)], np.float32)
+        from_rows = XLDA.from_linear(weight, bias, embeddings=rows)
+        from_photos = XLDA.from_linear(weight, bias, embeddings=photo_source(photos, Tiny(), labels=False))
+        assert from_photos.n_samples_seen_ == 40
+        np.testing.assert_allclose(from_photos.means_, from_rows.means_, rtol=1e-5)
+        np.testing.assert_allclose(from_photos.covariance_, from_rows.covariance_, rtol=1e-4)
+
+
 class TestWriter:
     @pytest.mark.parametrize("dtype", ["float32", "float16"])
     def test_what_it_writes_is_a_source(self, dtype, rng):
         values = rng.normal(size=(50, 6)).astype(dtype)
         photos = [Photo(Path(f"{n}.jpg"), ["pear", "äpple", "kiwi"][n % 3]) for n in range(50)]
-        with EmbeddingWriter("a.parquet", 6, backbone_info=INFO, dtype=dtype) as writer:
+        with EmbeddingWriter("a.parquet", 6, backbone=TINY, dtype=dtype) as writer:
             writer.write(values[:20], photos[:20])
             writer.write(values[20:], photos[20:])
         (batch,) = open_source("a.parquet").batches(100)
@@ -162,11 +250,11 @@ class TestWriter:
         read = XLDA().fit_source("a.parquet")
         direct = XLDA().fit(values, np.array([photo.label for photo in photos]))
         np.testing.assert_array_equal(read.predict(values), direct.predict(values))
-        assert embedding_info("a.parquet") == INFO
+        assert embedding_info("a.parquet") == TINY
 
     def test_an_error_leaves_nothing(self):
         def fail():
-            with EmbeddingWriter("a.parquet", 1, backbone_info=INFO) as writer:
+            with EmbeddingWriter("a.parquet", 1, backbone=TINY) as writer:
                 writer.write(np.ones((1, 1)), [Photo(Path("1.jpg"), None)])
                 raise KeyboardInterrupt
 
@@ -176,7 +264,7 @@ class TestWriter:
 
     def test_a_missing_folder_is_told(self):
         with pytest.raises(FileNotFoundError, match="No folder nowhere"):
-            EmbeddingWriter("nowhere/a.parquet", 1, backbone_info=INFO).__enter__()
+            EmbeddingWriter("nowhere/a.parquet", 1, backbone=TINY).__enter__()
 
     def test_info_of_other_files(self):
         pq.write_table(pa.table({"a": [1]}), "a.parquet")
@@ -185,6 +273,49 @@ class TestWriter:
             embedding_info("a.parquet")
         with pytest.raises(ValueError, match=r"b\.parquet is not a complete Parquet file"):
             embedding_info("b.parquet")
+
+    @pytest.mark.parametrize("written", ["null", "[]", '{"name": 3}', "{"])
+    def test_metadata_that_say_nothing_are_told(self, written):
+        pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"xlda.backbone": written}), "a.parquet")
+        with pytest.raises(ValueError, match=r"a\.parquet (does not say which|has metadata xlda\.backbone)"):
+            embedding_info("a.parquet")
+
+
+def as_version_0_1_wrote(path, backbone):
+    """Put the metadata of a file as that version had them."""
+    table = pq.read_table(path)
+    old = {key: backbone.to_json()[key] for key in ("name", "identity", "preprocessing", "cut_head")}
+    metadata = {**table.schema.metadata, b"xlda.backbone": json.dumps(old, sort_keys=True).encode()}
+    times = path.stat()
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+class TestFilesOfBefore:
+    """Written by version 0.1: `xlda.backbone` has name, identity, preprocessing and cut_head."""
+
+    TINY = BackboneIdentity.of("tiny", "0a False", {"size": 8}, width=3)
+
+    def test_they_say_their_backbone(self):
+        embed(shop(3), Tiny(), backbone=self.TINY)
+        as_version_0_1_wrote(Path("out.parquet"), self.TINY)
+        found = embedding_info("out.parquet")
+        assert found == BackboneIdentity("tiny", self.TINY.identity, preprocessing={"size": 8})
+        assert found.is_same(self.TINY)
+
+    def test_a_run_goes_on_from_them(self, small_parts):
+        photos, again = shop(20), Tiny()
+        with pytest.raises(KeyboardInterrupt):
+            embed(photos, Tiny(break_at=18), backbone=self.TINY)
+        for part in Path("out.parquet.parts").iterdir():
+            as_version_0_1_wrote(part, self.TINY)
+        other = BackboneIdentity.of("tiny", "0b False", {"size": 8}, width=3)
+        with pytest.raises(ValueError, match="of another backbone"):
+            embed(photos, Tiny(), backbone=other)
+        assert embed(photos, again, backbone=self.TINY) == (4, 16, [])
+        as_version_0_1_wrote(Path("out.parquet"), self.TINY)
+        assert embed(photos, again, backbone=self.TINY) == (0, 20, [])
+        assert again.n_embedded == 4
 
 
 class TestEmbedToParquet:
@@ -199,7 +330,7 @@ class TestEmbedToParquet:
         np.testing.assert_array_equal(table["embedding"], [*map(colour, range(20)), (1, 2, 3)])
         assert table["label"] == [photo.label for photo in photos]
         assert table["path"] == [str(photo.path) for photo in photos]
-        assert embedding_info("out.parquet") == INFO
+        assert embedding_info("out.parquet") == TINY
         assert not Path("out.parquet.parts").exists()
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -252,7 +383,7 @@ class TestEmbedToParquet:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"backbone_info": {"name": "other"}}, "of another backbone"),
+            ({"backbone": OTHER}, "of another backbone"),
             ({"photos": "order"}, "of other photos or labels"),
             ({"photos": "label"}, "of other photos or labels"),
             ({"dtype": "float16"}, "of another dtype or length"),
@@ -307,12 +438,12 @@ class TestEmbedToParquet:
             embed(photos, Tiny())
 
     def test_overwriting_parts_of_another_kind_removes_them_all(self, small_parts):
-        photos, other = shop(20), {"name": "other"}
+        photos = shop(20)
         with pytest.raises(KeyboardInterrupt):
             embed(photos, Tiny(break_at=18))
         with pytest.raises(KeyboardInterrupt):
-            embed(photos, Tiny(break_at=8), backbone_info=other, overwrite=True)
-        assert embed(photos, Tiny(), backbone_info=other) == (12, 8, [])
+            embed(photos, Tiny(break_at=8), backbone=OTHER, overwrite=True)
+        assert embed(photos, Tiny(), backbone=OTHER) == (12, 8, [])
 
     def test_a_run_that_did_nothing_leaves_nothing(self):
         with pytest.raises(KeyboardInterrupt):
@@ -351,6 +482,7 @@ class TestEmbedToParquet:
 import time
 from pathlib import Path
 import numpy as np
+from xlda.identity import BackboneIdentity
 from xlda.photos import parquet as embedding_files
 from xlda.photos import Photo
 
@@ -364,8 +496,8 @@ class Slow:
 
 embedding_files.PART_PHOTOS = 8
 photos = [Photo(Path(f"{n:03}.png"), ["pear", "äpple"][n % 2]) for n in range(60)]
-info = {"sha256": "0a", "name": "tiny"}
-embedding_files.embed_to_parquet(photos, Slow(), "out.parquet", backbone_info=info, batch_size=4)
+tiny = BackboneIdentity("tiny", identity="0a")
+embedding_files.embed_to_parquet(photos, Slow(), "out.parquet", backbone=tiny, batch_size=4)
 """
         process = subprocess.Popen([sys.executable, "-c", program])
         try:

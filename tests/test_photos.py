@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xlda.photos import BadImage, Photo, find_photos, open_photo
+from xlda.errors import BadSampleError
+from xlda.photos import BadImage, Photo, find_photos, open_photo, repeated_photos, repeats
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -139,6 +140,41 @@ class TestFindPhotos:
             find_photos("nowhere")
         with pytest.raises(ValueError, match=r"model\.onnx is no photo .* and no list"):
             find_photos("model.onnx")
+
+
+class TestRepeatedPhotos:
+    def test_the_same_file_by_other_names(self):
+        photo("a/1.jpg"), photo("a/2.jpg", colour=(1, 2, 3))
+        found = repeated_photos(
+            ["a/1.jpg", "a/2.jpg", Path("a/../a/1.jpg"), Path("a/1.jpg").resolve(), "a/2.jpg"]
+        )
+        assert found == {2: 0, 3: 0, 4: 1}
+
+    @pytest.mark.skipif(os.name == "nt", reason="needs links")
+    def test_links(self):
+        photo("1.jpg")
+        Path("soft.jpg").symlink_to("1.jpg")
+        Path("hard.jpg").hardlink_to("1.jpg")
+        assert repeated_photos(["soft.jpg", "1.jpg", "hard.jpg"]) == {1: 0, 2: 0}
+
+    def test_the_same_bytes(self):
+        for name, content in {"a": b"pear", "b": b"kiwi", "c": b"pear", "d": b"pears", "e": b"kiwi"}.items():
+            Path(f"{name}.jpg").write_bytes(content)
+        assert repeated_photos([f"{name}.jpg" for name in "abcde"]) == {2: 0, 4: 1}
+        assert repeated_photos([]) == {}
+
+    def test_only_files_of_equal_size_are_read(self, monkeypatch):
+        read = []
+        really = repeats._digest
+        monkeypatch.setattr(repeats, "_digest", lambda file: read.append(Path(file).name) or really(file))
+        for name, content in {"a": b"pear", "b": b"kiwi", "c": b"plums"}.items():
+            Path(f"{name}.jpg").write_bytes(content)
+        assert repeated_photos(["a.jpg", "b.jpg", "c.jpg", "c.jpg"]) == {3: 2}
+        assert read == ["a.jpg", "b.jpg"]
+
+    def test_what_is_not_there_is_left_to_others(self):
+        Path("a.jpg").write_bytes(b"pear")
+        assert repeated_photos(["gone.jpg", "lost.jpg", "a.jpg", "gone.jpg"]) == {3: 0}
 
 
 class TestModes:
@@ -290,6 +326,105 @@ class TestBadImages:
         assert open_photo(photo("a.png")).size == (6, 4)
 
 
+class TestWhateverAPhotoComesAs:
+    def test_paths_bytes_images_and_arrays_show_the_same(self, rng):
+        pixels = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save("a.png")
+        data = Path("a.png").read_bytes()
+        for photo in (
+            "a.png",
+            Path("a.png"),
+            data,
+            bytearray(data),
+            memoryview(data),
+            Image.open("a.png"),
+            pixels,
+        ):
+            opened = open_photo(photo)
+            assert opened.mode == "RGB"
+            np.testing.assert_array_equal(np.asarray(opened), pixels)
+
+    def test_arrays_of_grey_and_with_transparency(self):
+        grey = np.full((2, 3), 77, np.uint8)
+        assert open_photo(grey).getpixel((2, 1)) == (77, 77, 77)
+        clear = np.zeros((2, 3, 4), np.uint8)
+        assert open_photo(clear).getpixel((0, 0)) == (255, 255, 255)
+        assert open_photo(np.arange(24, dtype=np.uint8).reshape(2, 4, 3)[:, ::-2]).getpixel((0, 0)) == (
+            9,
+            10,
+            11,
+        )
+
+    @pytest.mark.parametrize("turn", range(1, 9))
+    def test_pil_images_are_turned_as_their_files_are(self, turn, rng):
+        exif = Image.Exif()
+        exif[0x0112] = turn
+        Image.fromarray(rng.integers(0, 256, (16, 24, 3), dtype=np.uint8)).save("a.png", exif=exif)
+        np.testing.assert_array_equal(
+            np.asarray(open_photo(Image.open("a.png"))), np.asarray(open_photo("a.png"))
+        )
+        image = Image.fromarray(rng.integers(0, 256, (16, 24, 3), dtype=np.uint8))
+        image.getexif()[0x0112] = turn  # as a camera's program may do in memory
+        np.testing.assert_array_equal(
+            np.asarray(open_photo(image)), np.asarray(ImageOps.exif_transpose(image))
+        )
+
+    def test_an_image_that_is_given_stays_as_it_is(self):
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        Image.new("RGBA", (6, 4)).save("a.png", exif=exif)
+        image = Image.open("a.png")
+        assert open_photo(image).size == (4, 6)
+        assert (image.size, image.mode) == ((6, 4), "RGBA")
+        assert "exif" in image.info
+
+    @pytest.mark.parametrize("inked", [(0, 200, 200, 20), (10, 0, 0, 0)])
+    def test_cmyk_images_are_ink(self, inked):
+        cyan, magenta, yellow, black = (1 - value / 255 for value in inked)
+        expected = [255 * colour * black for colour in (cyan, magenta, yellow)]
+        assert near(open_photo(Image.new("CMYK", (2, 2), inked)).getpixel((0, 0)), expected, 2)
+
+    def test_cmyk_files_without_the_mark_of_adobe_as_images(self):
+        Image.new("CMYK", (16, 16), (0, 200, 200, 20)).save("adobe.jpg", quality=100)
+        data = Path("adobe.jpg").read_bytes()
+        at = data.index(b"\xff\xee")
+        plain = data[:at] + data[at + 2 + int.from_bytes(data[at + 2 : at + 4], "big") :]
+        assert open_photo(Image.open(io.BytesIO(plain))).tobytes() == open_photo(plain).tobytes()
+
+    @pytest.mark.parametrize(
+        ("photo", "said"),
+        [
+            (b"", "is empty; expected a JPEG, PNG or WebP"),
+            (b"<html>", "is not a JPEG, PNG or WebP image"),
+            (3, "is of type int; expected a path, the bytes"),
+            (None, "is of type NoneType; expected a path"),
+            (
+                np.zeros((4, 4, 3)),
+                r"is an array of float64 and shape \(4, 4, 3\); expected uint8 and \(height, width\)",
+            ),
+            (np.zeros((4, 4, 2), np.uint8), r"is an array of uint8 and shape \(4, 4, 2\)"),
+            (np.zeros((2, 4, 4, 3), np.uint8), r"is an array of uint8 and shape \(2, 4, 4, 3\)"),
+            (np.zeros((0, 4), np.uint8), "has 4 x 0 pixels: nothing is in it"),
+            (np.zeros((60, 50), np.uint8), "has 50 x 60 pixels, more than 1000"),
+        ],
+    )
+    def test_what_is_no_photo_is_told_by_name(self, photo, said):
+        with pytest.raises(BadImage, match=f"^Number 7 {said}"):
+            open_photo(photo, 1000, name="Number 7")
+        with pytest.raises(BadSampleError, match=f"^The photo {said}"):
+            open_photo(photo, 1000)
+
+    def test_images_that_cannot_be_used_are_told(self, rng):
+        Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save("a.png")
+        cut = Image.open(io.BytesIO(Path("a.png").read_bytes()[:2000]))
+        with pytest.raises(BadImage, match=r"^The photo is broken or cut short: "):
+            open_photo(cut)
+        with pytest.raises(BadImage, match=r"^The photo is of mode F, whose range is not known"):
+            open_photo(Image.new("F", (2, 2)))
+        with pytest.raises(BadImage, match=r"^The photo has 0 x 3 pixels"):
+            open_photo(Image.new("RGB", (0, 3)))
+
+
 def test_threads_see_the_same_pixels(rng):
     for name in range(8):
         Image.fromarray(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)).save(f"{name}.png")
@@ -309,5 +444,5 @@ def test_without_pillow_it_says_what_to_install(monkeypatch):
         return really_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", no_pillow)
-    with pytest.raises(ImportError, match=r"pip install 'xlda\[images\]'"):
+    with pytest.raises(ImportError, match=r"needs pillow: pip install .*\[images\]"):
         open_photo("a.jpg")

@@ -20,3 +20,32 @@ def test_it_is_the_matrix_product(dtype, tolerance, n, d, threads, sign, rng):
         add_outer_products(rows, sign, product, total)
     expected = before + sign * rows.astype(np.float64).T @ rows.astype(np.float64)
     np.testing.assert_allclose(np.triu(total), np.triu(expected), atol=tolerance * n)
+
+
+D = 40
+WRONG = {
+    "product too small": lambda rows, product, total: (rows, product[:2, :2], total),
+    "product another type": lambda rows, product, total: (rows, product.astype(np.float32), total),
+    "product in C order": lambda rows, product, total: (rows, product.copy(order="C"), total),
+    "product with gaps": lambda rows, product, total: (rows, np.zeros((2 * D, D), order="F")[::2], total),
+    "product not to be written": lambda rows, product, total: (rows, np.broadcast_to(0.0, (D, D)), total),
+    "total too small": lambda rows, product, total: (rows, product, np.eye(2)),
+    "total too narrow": lambda rows, product, total: (rows, product, total[:, :-1]),
+    "total another type": lambda rows, product, total: (rows, product, total.astype(np.float32)),
+    "total in C order": lambda rows, product, total: (rows, product, np.zeros((D, D))),
+    "rows in Fortran order": lambda rows, product, total: (np.asfortranarray(rows), product, total),
+    "rows with gaps": lambda rows, product, total: (rows[::2], product, total),
+    "rows too narrow": lambda rows, product, total: (rows[:, :2].copy(), product, total),
+    "rows of whole numbers": lambda rows, product, total: (rows.astype(np.int64), product, total),
+    "one row": lambda rows, product, total: (rows[0], product, total),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_does_not_fit_never_reaches_blas(wrong, rng):
+    arrays = rng.normal(size=(10, D)), np.zeros((D, D), order="F"), np.zeros((D, D), order="F")
+    rows, product, total = WRONG[wrong](*arrays)
+    before = total.copy()
+    with pytest.raises(ValueError, match=r"add_outer_products needs rows \(n, d\)"):
+        add_outer_products(rows, 1, product, total)
+    np.testing.assert_array_equal(total, before)

@@ -6,28 +6,30 @@ import pytest
 import oracle
 from conftest import blobs
 from xlda import XLDA
-from xlda.moments.sample_buffer import CAPACITY, MOST_A_CALL, SampleBuffer
+from xlda.moments.sample_buffer import A_FEW, CAPACITY, SampleBuffer
 
 
 def test_what_goes_in_comes_out_in_order(rng):
     buffer, X = SampleBuffer(), rng.normal(size=(CAPACITY, 3))
-    for start in range(0, CAPACITY, MOST_A_CALL):
-        assert buffer.add(X[start : start + MOST_A_CALL], np.arange(start, start + MOST_A_CALL))
-    assert not buffer.add(X[:1], np.array([0]))  # full
+    for start in range(0, CAPACITY, A_FEW):
+        assert buffer.has_room_for(X[start : start + A_FEW])
+        buffer.add(X[start : start + A_FEW], np.arange(start, start + A_FEW))
+    assert not buffer.has_room_for(X[:1])  # full
     embeddings, rows = buffer.take()
     np.testing.assert_array_equal(embeddings, X)
     np.testing.assert_array_equal(rows, np.arange(CAPACITY))
     assert len(buffer) == 0
-    assert buffer.add(X[:1], np.array([0]))
+    assert buffer.has_room_for(X[:1])
 
 
-def test_too_many_or_another_type_are_not_kept():
+def test_samples_of_another_type_have_to_wait_until_it_is_empty():
     buffer = SampleBuffer()
-    assert not buffer.add(np.ones((MOST_A_CALL + 1, 2)), np.zeros(MOST_A_CALL + 1, np.intp))
-    assert buffer.add(np.ones((1, 2), np.float32), np.zeros(1, np.intp))
-    assert not buffer.add(np.ones((1, 2)), np.zeros(1, np.intp))
+    buffer.add(np.ones((1, 2), np.float32), np.zeros(1, np.intp))
+    assert not buffer.has_room_for(np.ones((1, 2)))
     assert buffer.take()[0].dtype == np.float32
-    assert buffer.add(np.ones((1, 2)), np.zeros(1, np.intp))
+    assert buffer.has_room_for(np.ones((1, 2)))
+    buffer.add(np.full((1, 2), 1e-300), np.zeros(1, np.intp))
+    np.testing.assert_array_equal(buffer.take()[0], np.full((1, 2), 1e-300))
 
 
 def test_the_array_that_was_given_may_change_afterwards():
@@ -48,7 +50,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-@pytest.mark.parametrize("size", [1, 7, MOST_A_CALL])
+@pytest.mark.parametrize("size", [1, 7, A_FEW])
 def test_nobody_can_tell_that_samples_were_kept_back(size, read, rng):
     X, y = blobs(rng, n_samples=CAPACITY + 100)
     clf = XLDA(renew=0)

@@ -20,7 +20,7 @@ from xlda.search.ranking import best_columns, best_places, merged, top_of_shortl
 
 
 def faiss(**settings):
-    pytest.importorskip("faiss", reason="needs pip install 'xlda[faiss]'")
+    pytest.importorskip("faiss", reason="needs the extra faiss")
     return Faiss(**settings)
 
 
@@ -269,7 +269,7 @@ def test_predicting_takes_no_lock_where_nothing_was_learned(search, rng):
     release = threading.Event()
 
     def hold():
-        with clf._lock:
+        with clf._model.lock:
             held.set()
             release.wait(30)
 
@@ -408,7 +408,7 @@ def test_bad_settings_are_refused(make, message):
 
 def test_faiss_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"pip install 'xlda\[faiss\]'"):
+    with pytest.raises(ImportError, match=r"needs FAISS: pip install .*\[faiss\]"):
         XLDA(search="faiss").fit([[0.0], [1.0]], [0, 1])
 
 

@@ -9,11 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import xlda
 from conftest import blobs
 from xlda import XLDA, storage
+from xlda._internal.section import Section
+from xlda.errors import DamagedFileError, NewerFileError
+from xlda.identity import BackboneIdentity
 
 GOLDEN = Path(__file__).parent / "data" / "format-1.xlda"
 
@@ -66,7 +70,8 @@ def test_places_of_removed_classes_stay_free(data, tmp_path):
     np.testing.assert_allclose(clf.decision_function(X), loaded.decision_function(X), atol=1e-12)
     for learner in (clf, loaded):
         learner.partial_fit(X[:3], [70, 71, 72])
-        assert learner.classes_.tolist() == [0, 70, 2, 71, 4, 5, 72]
+        assert learner._model.labels.table().names.tolist() == [0, 70, 2, 71, 4, 5, 72]
+        assert learner.classes_.tolist() == [0, 2, 4, 5, 70, 71, 72]
     assert_same(clf, loaded)
 
 
@@ -143,7 +148,7 @@ def test_every_truncated_file_is_refused(small):
     whole = small.read_bytes()
     for length in range(len(whole)):
         small.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=small.name):
+        with pytest.raises(DamagedFileError, match=small.name):
             xlda.load(small)
 
 
@@ -159,7 +164,7 @@ def test_no_flipped_bit_gives_a_wrong_model(small):
             )
             try:
                 loaded = xlda.load(small)
-            except ValueError as error:
+            except (DamagedFileError, NewerFileError) as error:
                 assert small.name in str(error)  # noqa: PT017
                 n_refused += 1
             else:
@@ -169,7 +174,7 @@ def test_no_flipped_bit_gives_a_wrong_model(small):
 
 def test_extra_bytes_are_refused(small):
     small.write_bytes(small.read_bytes() + b"more")
-    with pytest.raises(ValueError, match="not a complete XLDA model"):
+    with pytest.raises(DamagedFileError, match=r"not a complete XLDA model: .* Restore it from a copy\."):
         xlda.load(small)
 
 
@@ -177,10 +182,10 @@ def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "foreign"
     for contents in (b"", b"PK\x03\x04 a zip", b"\x80\x04pickle", struct.pack("<Q", 2**60) + b"{}"):
         path.write_bytes(contents)
-        with pytest.raises(ValueError, match="foreign is not a complete XLDA model"):
+        with pytest.raises(DamagedFileError, match="foreign is not a complete XLDA model"):
             xlda.load(path)
     save_file({"weight": np.eye(3)}, path)
-    with pytest.raises(ValueError, match="safetensors file, but not an XLDA model"):
+    with pytest.raises(DamagedFileError, match="safetensors file, but not an XLDA model"):
         xlda.load(path)
     with pytest.raises(FileNotFoundError):
         xlda.load(tmp_path / "nowhere")
@@ -188,13 +193,13 @@ def test_foreign_files_are_refused(tmp_path):
         xlda.load(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["3", "17", "x", ""])
+@pytest.mark.parametrize("version", ["4", "17", "x", "", "0", "9" * 5000])
 def test_a_newer_format_is_refused_with_the_cure(version, tmp_path):
     path = tmp_path / "model.xlda"
     save_file(
         {"x": np.zeros(1)}, path, {"format": "xlda", "format_version": version, "info": "{}", "sha256": ""}
     )
-    with pytest.raises(ValueError, match=f"format version '{version}'; .* Install a newer xlda"):
+    with pytest.raises(NewerFileError, match=f"format version '{version[:20]}'; .* Install a newer xlda"):
         xlda.load(path)
 
 
@@ -225,19 +230,46 @@ def test_the_golden_file_of_format_1_opens():
         clf.partial_fit(X[:1], ["plum"]).predict(X)
 
 
+def test_new_files_are_of_format_3(small):
+    with safe_open(small, framework="np") as file:
+        assert file.metadata()["format_version"] == "3"
+
+
 def test_opening_runs_no_code(small):
     """Only tensors and JSON: the header is plain JSON, whatever the tensors hold."""
     raw = small.read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     header = json.loads(raw[8 : 8 + length])
-    assert set(header) == {"__metadata__", "counts", "origin", "offsets", "scatter"}
-    assert json.loads(header["__metadata__"]["info"])["labels"] == ["a", "b"]
+    names = {f"moments/{name}" for name in ("counts", "origin", "offsets", "scatter")}
+    assert set(header) == {"__metadata__", *names}
+    sections = json.loads(header["__metadata__"]["sections"])
+    assert sections["labels"] == {"version": 1, "info": {"names": ["a", "b"]}, "may_be_ignored": False}
+
+
+# -- sections
+
+
+def test_a_section_that_may_be_ignored_is_left_out_and_others_are_refused_by_name(tmp_path):
+    known, new = Section("known", info={"a": 1}), {"tensors": {"x": np.ones(2)}, "version": 7}
+    storage.write(tmp_path / "m", [known, Section("new", may_be_ignored=True, **new)])
+    assert set(storage.read(tmp_path / "m", {"known": 1})) == {"known"}
+    storage.write(tmp_path / "m", [known, Section("new", **new)])
+    with pytest.raises(NewerFileError, match=r"m has a section 'new', .* Install a newer xlda"):
+        storage.read(tmp_path / "m", {"known": 1})
+
+
+def test_a_newer_version_of_a_section_is_refused_by_name(tmp_path):
+    storage.write(tmp_path / "m", [Section("known", 2, {"x": np.ones(2)}, {"a": [1, None]})])
+    section = storage.read(tmp_path / "m", {"known": 2})["known"]
+    assert (section.version, section.info) == (2, {"a": [1, None]})
+    with pytest.raises(NewerFileError, match=r"version 2 of the section 'known'; .* up to 1"):
+        storage.read(tmp_path / "m", {"known": 1})
 
 
 def test_tensors_of_any_layout_come_back(tmp_path):
     given = {"a": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "b": np.arange(12.0)[::2]}
-    storage.write(tmp_path / "m", given, {})
-    for name, tensor in storage.read(tmp_path / "m")[0].items():
+    storage.write(tmp_path / "m", [Section("some", tensors=given)])
+    for name, tensor in storage.read(tmp_path / "m", {"some": 1})["some"].tensors.items():
         np.testing.assert_array_equal(tensor, given[name])
 
 
@@ -256,7 +288,7 @@ def test_saving_leaves_no_file_open(tmp_path, monkeypatch):
     opened, closed, os_open, os_close = [], [], os.open, os.close
     monkeypatch.setattr(storage.os, "open", lambda *args: (opened.append(os_open(*args)), opened[-1])[1])
     monkeypatch.setattr(storage.os, "close", lambda d: (closed.append(d), os_close(d))[1])
-    storage.write(tmp_path / "m", {"a": np.eye(2)}, {})
+    storage.write(tmp_path / "m", [Section("some", tensors={"a": np.eye(2)})])
     assert opened
     assert opened == closed
 
@@ -265,15 +297,15 @@ def test_the_backbone_travels_with_the_model(tmp_path):
     X, y = [[0.0, 1.0], [1.0, 0.0], [5.0, 5.0], [6.0, 5.0]], ["a", "a", "b", "b"]
     clf = XLDA().fit(X, y)
     assert clf.backbone_ is None
-    clf.backbone_ = {"name": "tiny", "size": 8}
+    clf.backbone_ = {"name": "tiny", "width": 2}
     clf.save(tmp_path / "m.xlda")
     loaded = xlda.load(tmp_path / "m.xlda")
-    assert loaded.backbone_ == {"name": "tiny", "size": 8}
-    assert loaded.partial_fit([[9.0, 9.0]], ["c"]).backbone_ == {"name": "tiny", "size": 8}
+    assert loaded.backbone_ == BackboneIdentity("tiny", width=2)
+    assert loaded.partial_fit([[9.0, 9.0]], ["c"]).backbone_ == BackboneIdentity("tiny", width=2)
     other = XLDA().fit(X, y)
-    assert other.merge(loaded).backbone_ == {"name": "tiny", "size": 8}
+    assert other.merge(loaded).backbone_ == BackboneIdentity("tiny", width=2)
     other.backbone_ = {"name": "huge"}
-    with pytest.raises(ValueError, match="over the backbone"):
+    with pytest.raises(ValueError, match="made with the backbone huge; got embeddings of tiny"):
         other.merge(loaded)
     assert XLDA().merge(loaded).backbone_ == loaded.backbone_
     assert loaded.fit(X, y).backbone_ is None

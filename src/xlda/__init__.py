@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xlda.classifier import XLDA as XLDA
     from xlda.classifier import load as load
+    from xlda.photos.recognizer import Recognizer as Recognizer
     from xlda.sources import open_source as open_source
 
 __version__ = "0.1.0"
-__all__ = ["XLDA", "__version__", "load", "open_source"]
+__all__ = ["XLDA", "Recognizer", "__version__", "load", "open_source"]
 
-_HOME = {"XLDA": "xlda.classifier", "load": "xlda.classifier", "open_source": "xlda.sources"}
+_HOME = {
+    "XLDA": "xlda.classifier",
+    "load": "xlda.classifier",
+    "open_source": "xlda.sources",
+    "Recognizer": "xlda.photos.recognizer",
+}
 
 
 def __getattr__(name: str) -> Any:

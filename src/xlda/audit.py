@@ -10,6 +10,8 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.head.head import Head
+from xlda.head.model_samples import sampled_queries
+from xlda.model import Model
 from xlda.search.dense import DenseIndex
 
 MOST_TIMED = 200  # queries timed one by one
@@ -48,6 +50,17 @@ class Audit:
 
 def _times(seconds: dict[str, float]) -> str:
     return f"{1e3 * seconds['median']:.2f} ms (median), {1e3 * seconds['p95']:.2f} ms (95th percentile)"
+
+
+def drawn_for_audit(model: Model, head: Head, n: int) -> Array:
+    """`n` embeddings (n, d) drawn from a model."""
+    if n < 1:
+        raise ValueError(f"n is at least 1; got {n!r}.")
+    if model.layer_rows is not None:
+        raise ValueError("audit needs X: rows of an imported layer do not say what its queries look like.")
+    queries, _ = sampled_queries(model.moments, head.centre, n, np.random.default_rng(0))
+    embeddings: Array = queries + head.centre
+    return embeddings
 
 
 def audited(head: Head, embeddings: Array, drawn: bool, nbytes: dict[str, int]) -> Audit:

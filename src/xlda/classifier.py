@@ -1,86 +1,40 @@
-"""XLDA, the estimator: the one place that knows labels, moments and head."""
+"""XLDA, the estimator: its public methods, and the checks of what is given to them."""
 
 from __future__ import annotations
 
 import copy
 import os
-import threading
-import warnings
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
-from numbers import Real
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from xlda import storage
-from xlda._internal.arrays import Array, Rows
+from xlda import model_file
+from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.progress import Progress
-from xlda.audit import Audit, audited
-from xlda.head.covariance import Shrinkage, Target, check_shrinkage
-from xlda.head.head import Head, Priors, new_head
-from xlda.head.layer_rows import LayerRows
-from xlda.head.model_samples import sampled_queries
-from xlda.inputs import check_half, check_magnitude, checked_embeddings, checked_weights
+from xlda.audit import Audit, audited, drawn_for_audit
+from xlda.head.covariance import Shrinkage, Target
+from xlda.head.head import Head, Priors
+from xlda.identity import BackboneIdentity
+from xlda.inputs import checked_embeddings, checked_samples
 from xlda.labels import Label, Labels, label_list
-from xlda.layers.conversion import (
-    PUBLISHED,
-    STRENGTH,
-    TOO_FEW,
-    WITH_POWER,
-    WITHOUT_EMBEDDINGS,
-    assumed_moments,
-    checked_covariance,
-    labelled_by_layer,
-)
+from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, take_over, with_defaults
 from xlda.layers.layer import Layer, checked_layer
-from xlda.moments import ForgetError, Moments
+from xlda.model import Model
+from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
-from xlda.moments.sample_buffer import SampleBuffer
-from xlda.predictor import Predicting, Snapshot
-from xlda.search import (
-    Dense,
-    Fisher,
-    Search,
-    check_search,
-    chosen_search,
-    search_from_json,
-    search_to_json,
-)
-from xlda.search.fisher import FisherIndex
-from xlda.search.tuning import Plan
+from xlda.parameters import check_mergeable, check_parameters, learning_parameters
+from xlda.predictor import Predictor, Snapshot
+from xlda.search import Search
 from xlda.sources import Batch, SourceError, open_source
-
-SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
-MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
-BESIDE_A_LAYER = 0.1  # the least share where a layer's rows are fitted anew each time, which costs more
-
-_LEARNED = (
-    "n_features_in_",
-    "feature_names_in_",
-    "source_position_",
-    "backbone_",
-    "_lock",
-    "_labels",
-    "_absorbed",
-    "_buffer",
-    "_layer_rows",
-    "_started_with",
-    "_version",
-    "_served",
-    "_plan",
-    "_touched",
-    "_n_touched",
-    "_weight_since_renewal",
-    "_weight_at_renewal",
-    "_others_at_renewal",
-)
+from xlda.upkeep import Scoring
 
 
-class XLDA(Predicting):
+class XLDA(Predictor):
     """Linear discriminant analysis that learns a stream of samples, new classes included, exactly.
 
     Any order, batching or split of the same samples gives the same classifier, to rounding.
@@ -120,8 +74,8 @@ class XLDA(Predicting):
     Attributes
     ----------
     classes_
-        Labels, in the order of the columns of scores: as they came, those of one call sorted. A new class
-        takes the place of one that was removed.
+        Labels, sorted, as scikit-learn has it: the order of the columns of scores, and of the rows of counts,
+        means and layers. A new class moves those behind it.
     class_count_, means_
         Total weight and mean of each class; a class without samples has the mean NaN.
     covariance_
@@ -129,12 +83,15 @@ class XLDA(Predicting):
     shrinkage_
         The shrinkage in use.
     n_features_in_, n_samples_seen_
-        Width of the embeddings; samples learned less those forgotten.
+        Width of the embeddings; samples learned less those forgotten. Those of a removed class still count
+        here, as they do in the covariance; `class_count_` is without them.
     source_position_
         After `fit_source`: the file and row up to which it has learned.
     backbone_
-        What made the embeddings, as a dict that JSON can hold, or None: to be set by whoever knows. It is
-        saved, and `merge` refuses a classifier with another one.
+        What made the embeddings, a `xlda.identity.BackboneIdentity`, or None: to be set by whoever knows. It
+        is saved, and `merge` refuses a classifier with another one.
+    batch_keys_
+        Keys of the last batches that were learned by key: `Recognizer` and the command keep them.
 
     Examples
     --------
@@ -143,11 +100,9 @@ class XLDA(Predicting):
     array(['kiwi', 'apple'], dtype='<U5')
     """
 
-    backbone_: dict[str, Any] | None
-    _absorbed: Moments
-    _layer_rows: LayerRows | None
-    _served: _Served | None
-    _plan: Plan | None
+    backbone_: BackboneIdentity | None
+    batch_keys_: list[str]
+    _model: Model
 
     def __init__(
         self,
@@ -177,7 +132,7 @@ class XLDA(Predicting):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything and learn (X, y). Where that fails, nothing is forgotten."""
         learner = self._blank()._learn(X, y, None, sample_weight, min_samples=1)
-        if not len(learner._labels):
+        if not len(learner._model.labels):
             raise ValueError("fit got nothing to learn: every sample_weight is zero.")
         learner._end_of_base()._current_head()
         return self._become(learner)
@@ -228,47 +183,26 @@ class XLDA(Predicting):
         counts and means forget. Costs as much as learning; `docs/math.md` says what rounding leaves.
         """
         self._require_start("forget")
-        embeddings, labels, weights = self._samples(X, y, sample_weight)
-        with self._lock, interrupt_afterwards():
-            rows = self._labels.rows(labels)
-            try:
-                self._moments.forget(embeddings, rows, weights)
-            except ForgetError as error:
-                name = self._labels.names[error.row]
-                raise ValueError(
-                    f"Cannot forget {error.taken:g} of class {name!r}: it has learned {error.have:g}."
-                ) from None
-            return self._changed(rows, _total(rows, weights))
+        self._model.forget(*checked_samples(self, X, y, sample_weight))
+        return self
 
     def remove_class(self, label: Label) -> Self:
         """Let a class go. What its samples taught about the covariance common to all classes stays."""
         self._require_start("remove_class")
-        with self._lock, interrupt_afterwards():
-            row = self._labels.remove(_one(label))
-            self._moments.drop(row)
-            if self._layer_rows is not None and self._layer_rows.has(row):
-                self._layer_rows = self._layer_rows.without(row) or None
-                self._served = None
-            return self._changed(np.array([row]))
+        self._model.remove(_one(label))
+        return self
 
     def rename_class(self, old: Label, new: Label) -> Self:
         """Give a class another label."""
         self._require_start("rename_class")
-        with self._lock, interrupt_afterwards():
-            return self._changed(np.array([self._labels.rename(_one(old), _one(new, "new"))]))
+        self._model.rename(_one(old), _one(new, "new"))
+        return self
 
     def merge_classes(self, into: Label, other: Label) -> Self:
         """Make `other` a part of `into`, as if its samples had been labelled so."""
         self._require_start("merge_classes")
-        with self._lock, interrupt_afterwards():
-            kept, gone = self._labels.rows([_one(into, "into"), _one(other, "other")]).tolist()
-            if kept == gone:
-                raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
-            self._check_not_of_layer(kept, gone)
-            count = float(self._moments.counts_of(gone))
-            self._moments.join(kept, gone)
-            self._labels.remove(_one(other))
-            return self._changed(np.array([kept, gone]), count)
+        self._model.join(_one(into, "into"), _one(other, "other"))
+        return self
 
     def merge(self, other: XLDA) -> Self:
         """Learn all that another classifier has learned, as from its samples. `other` stays as it is.
@@ -280,28 +214,15 @@ class XLDA(Predicting):
         if not other.__sklearn_is_fitted__():
             return self
         if not self.__sklearn_is_fitted__():
-            self._check_params()
-            self._check_mergeable(other)
+            check_parameters(self)
+            check_mergeable(self, other)
             return self._become(copy.deepcopy(other))
         self._require_start("merge")
-        self._check_mergeable(other)
-        if other._layer_rows is not None:
-            raise ValueError(
-                "merge got a classifier converted from a layer: nothing can be learned from its rows. "
-                "Merge this one into that one instead."
-            )
-        one, two = (self, other) if id(self) < id(other) else (other, self)  # so that none waits for ever
-        with one._lock, two._lock, interrupt_afterwards():
-            theirs = other._labels.live_rows
-            labels = other._labels.names[theirs].tolist()
-            self._labels.check_kind(labels)
-            self._moments.reserve(self._labels.n_rows_with(labels))
-            rows = np.zeros(other._moments.n_classes, np.intp)
-            rows[theirs] = self._labels.add(labels)
-            self._moments.grow(self._labels.n_rows)
-            self._moments.merge(other._moments, rows)
-            self.backbone_ = self.backbone_ or other.backbone_
-            return self._changed(rows[theirs], other._moments.weight_learned)
+        check_mergeable(self, other)
+        self._model.merge(other._model)
+        self.backbone_ = self.backbone_ or other.backbone_
+        self.batch_keys_ = list(dict.fromkeys([*self.batch_keys_, *other.batch_keys_]))
+        return self
 
     # -- from a layer and back
 
@@ -312,7 +233,7 @@ class XLDA(Predicting):
         bias: ArrayLike | None = None,
         *,
         labels: ArrayLike | None = None,
-        covariance: Literal["auto", "identity", "weights"] | ArrayLike = "auto",
+        assume: Assumption | ArrayLike = "auto",
         embeddings: Any = None,
         embedding_labels: ArrayLike | None = None,
         strength: float = STRENGTH,
@@ -334,7 +255,7 @@ class XLDA(Predicting):
             (n_classes, n_features) and (n_classes,) of the layer: logits are X @ weight.T + bias.
         labels
             Label of each row; 0, 1, ... where not given.
-        covariance
+        assume
             "auto" is as said above. "identity" and "weights" are the paper's: rows are taken for class means,
             the covariance is I or that of the rows, and the bias is ignored; such a classifier forgets as
             soon as it learns, and is here for comparison. An array (n_features, n_features) is taken for the
@@ -349,68 +270,41 @@ class XLDA(Predicting):
             How many samples a row of the layer is worth beside real ones of its class, at most: it is no more
             than its odds of being right about them.
         params
-            Of the classifier, but `covariance`. With `power`, which the layer's rows are not made for, it
-            only labels the embeddings.
+            Of the classifier. With `power`, which the layer's rows are not made for, the layer only labels
+            the embeddings. With covariance="fixed", that of the embeddings given here is kept for ever.
         """
         layer = checked_layer(weight, bias, labels)
-        how = checked_covariance(covariance, layer, embeddings, embedding_labels, params.get("power"))
-        if not (isinstance(strength, Real) and 0 < strength < np.inf):
-            raise ValueError(f"strength is a positive number; got {strength!r}.")
-        if isinstance(how, str) and how in PUBLISHED:
-            params = {"shrinkage": 1e-4, "shrinkage_target": "identity", **params}
+        assume, params = with_defaults(assume, params)
+        assumed = checked_assumption(assume, strength, layer, embeddings, embedding_labels, params)
         clf = cls(**params)
-        clf._check_params()
+        check_parameters(clf)
         if clf.rule != "exact":
             raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
         clf.n_features_in_ = layer.weight.shape[1]
-        clf._start()
-        clf._labels = Labels(layer.labels)
-        if isinstance(how, str) and how == "auto":
-            clf._take_over(layer, strength, embeddings, embedding_labels)
-        else:
-            clf._absorbed = assumed_moments(
-                layer, how, strength, clf.shrinkage, clf.shrinkage_target, half=clf._absorbed.half
-            )
-        return clf
-
-    def _take_over(self, layer: Layer, strength: float, embeddings: Any, embedding_labels: Any) -> None:
-        """Keep the rows of a layer, and learn embeddings with the labels that it gives them."""
-        self._absorbed.widen(layer.weight.dtype)
-        self._absorbed.grow(len(layer.labels))
-        if self.precision == "half":
-            check_half(layer.weight)
-        if self.power is None:
-            worth = np.full(len(layer.labels), float(strength))
-            self._layer_rows = LayerRows(layer.weight, layer.bias, worth)
-        if embeddings is None:
-            warnings.warn(WITHOUT_EMBEDDINGS, stacklevel=3)
-            return
-        known = None
-        if embedding_labels is not None:
-            known = self._labels.rows(label_list(embedding_labels, "embedding_labels"))
-        taught = copy.deepcopy(self._absorbed)
-        for raw, rows in labelled_by_layer(layer, self, embeddings, known):
-            taught.update(self._samples(raw, rows, None)[0], rows)
-        if known is None and self._layer_rows and not self._layer_rows.covered_by(taught.counts):
-            warnings.warn(TOO_FEW, stacklevel=3)
-            return
-        self._absorbed = taught
-        n_without = len(layer.labels) - self._absorbed.n_seen
-        if self.power is not None and n_without:
-            warnings.warn(WITH_POWER.format(n_without), stacklevel=3)
-
-    # -- predicting
+        clf._start(Labels(layer.labels))
+        take_over(clf, clf._model, layer, assumed, strength, embeddings, embedding_labels)
+        return clf._end_of_base()
 
     def to_linear(self) -> tuple[Array, Array]:
         """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer, float64.
 
-        `decision_function` is X @ weights.T + bias, before the difference taken for two classes. With `power`
-        set, X stands for the embeddings after that power. The covariance is renewed first.
+        Rows are in the order of `classes_`. `decision_function` is X @ weights.T + bias, before the
+        difference taken for two classes. With `power` set, X stands for the embeddings after that power. The
+        covariance is renewed first.
         """
-        self._let_renew()
-        head = self._current_head()
+        with self._locked("to_linear"):
+            self._model.upkeep.renew_next()
+            head = self._current_head()
         weights, bias = head.linear()
-        return weights[head.live_rows], bias[head.live_rows]
+        return weights[head.table.sorted_rows], bias[head.table.sorted_rows]
+
+    def to_layer(self) -> Layer:
+        """The same with its labels, as `xlda.extras` writes it; without classes that have no samples."""
+        weights, bias = self.to_linear()
+        active = np.flatnonzero(np.isfinite(bias))
+        return Layer(weights[active], bias[active], self.classes_[active].tolist())
+
+    # -- predicting
 
     def snapshot(self) -> Snapshot:
         """This classifier as it is now, to predict with while it goes on learning; costs nothing.
@@ -425,55 +319,44 @@ class XLDA(Predicting):
 
         On the queries X (n_samples, n_features), or on `n` of them drawn from the model. `print` it.
         """
-        if n < 1:
-            raise ValueError(f"n is at least 1; got {n!r}.")
         head = self._current_head()
-        if X is None and self._layer_rows is not None:
-            raise ValueError(
-                "audit needs X: rows of an imported layer do not say what its queries look like."
-            )
         if X is not None:
             embeddings = checked_embeddings(self, X, self.power, min_samples=1)
         else:
-            with self._lock:
-                moments = self._moments
-                queries, _ = sampled_queries(moments, head.centre, n, np.random.default_rng(0))
-                embeddings = queries + head.centre
+            with self._locked("audit") as model:
+                embeddings = drawn_for_audit(model, head, n)
         return audited(head, embeddings, X is None, self.memory())
 
     def memory(self) -> dict[str, int]:
         """Bytes that each part takes."""
-        nbytes = {**self._absorbed.nbytes, **self._current_head().nbytes}
-        if self._layer_rows is not None:
-            nbytes["imported layer"] = self._layer_rows.nbytes
-        return nbytes
+        head = self._current_head()
+        return {**self._model.nbytes, **head.nbytes}
 
     # -- what was learned
 
     @property
     def classes_(self) -> Array:
-        """Known labels, in the order of the columns of scores."""
+        """Known labels, sorted: the order of the columns of scores."""
         self._require_start("classes_")
-        return self._labels.to_array()
+        return self._model.labels.table().sorted()
 
     @property
     def class_count_(self) -> Array:
         """Total weight of each class."""
-        self._require_start("class_count_")
-        return self._moments.counts_of(self._labels.live_rows)
+        with self._locked("class_count_") as model:
+            return model.moments.counts_of(model.labels.table().sorted_rows)
 
     @property
     def means_(self) -> Array:
         """Mean of each class; NaN for a class without samples."""
-        self._require_start("means_")
-        return self._moments.means[self._labels.live_rows]
+        with self._locked("means_") as model:
+            return model.moments.means[model.labels.table().sorted_rows]
 
     @property
     def covariance_(self) -> Array:
         """Unbiased pooled within-class covariance, without shrinkage."""
-        self._require_start("covariance_")
-        with self._lock:
-            return self._moments.covariance()
+        with self._locked("covariance_") as model:
+            return model.moments.covariance()
 
     @property
     def shrinkage_(self) -> float:
@@ -483,8 +366,8 @@ class XLDA(Predicting):
     @property
     def n_samples_seen_(self) -> int:
         """Samples learned less those forgotten."""
-        self._require_start("n_samples_seen_")
-        return self._moments.n_samples
+        with self._locked("n_samples_seen_") as model:
+            return model.moments.n_samples
 
     # -- on disk
 
@@ -494,37 +377,14 @@ class XLDA(Predicting):
         `xlda.load` gives it back, and it goes on learning as if it had never been away. What the search was
         tuned to is kept: one that has predicted before it was saved is ready sooner after it is loaded.
         """
-        self._require_start("save")
-        with self._lock:
-            self._let_renew()
-            tensors, numbers = self._moments.to_arrays()
-            if self._layer_rows is not None:
-                tensors |= self._layer_rows.to_arrays()
-            info = {
-                "params": self._params_to_json(),
-                "labels": self._labels.names.tolist(),
-                "numbers": numbers,
-                "feature_names": getattr(self, "feature_names_in_", np.empty(0)).tolist(),
-                "backbone": self.backbone_,
-                "plan": None if (plan := self._last_plan()) is None else asdict(plan),
-            }
-            storage.write(
-                path, tensors, info, version=1 if self._layer_rows is None else 2
-            )  # tensors are not copies: nobody may learn meanwhile
+        with self._locked("save") as model:  # tensors are not copied: nobody may learn meanwhile
+            model.upkeep.renew_next()
+            model_file.write(path, self, model)
 
     # -- how it works
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_absorbed")
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self.__dict__.get("_lock", nullcontext()):
-            return {name: value for name, value in super().__getstate__().items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if self.__sklearn_is_fitted__():
-            self._lock = threading.RLock()
+        return hasattr(self, "_model")
 
     def _require_start(self, what: str) -> None:
         """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
@@ -532,66 +392,18 @@ class XLDA(Predicting):
             raise NotFittedError(
                 f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first."
             )
-        if self._started_with != self._learning_params():
+        if self._model.started_with != learning_parameters(self):
             raise ValueError(
-                f"rule, covariance, power or precision changed after learning began: {self._started_with} "
-                f"became {self._learning_params()}. Call fit to start anew."
+                f"rule, covariance, power or precision changed after learning began: "
+                f"{self._model.started_with} became {learning_parameters(self)}. Call fit to start anew."
             )
 
-    def _learning_params(self) -> tuple[Any, ...]:
-        return self.rule, self.covariance, self.power, self.precision
-
-    def _scoring_params(self) -> tuple[Any, ...]:
-        return self.shrinkage, self.shrinkage_target, self.priors, self.search
-
-    def _check_params(self) -> None:
-        check_shrinkage(self.shrinkage, self.shrinkage_target)
-        _check_choice("covariance", self.covariance, ("plastic", "fixed"))
-        _check_choice("rule", self.rule, ("exact", "slda"))
-        _check_choice("priors", self.priors, ("equal", "empirical"))
-        _check_choice("precision", self.precision, ("full", "half"))
-        check_search(self.search)
-        if self.power is not None and not (isinstance(self.power, Real) and 0 < self.power < np.inf):
-            raise ValueError(f"power is None or a positive number; got {self.power!r}.")
-        if not (isinstance(self.renew, Real) and 0 <= self.renew < np.inf):
-            raise ValueError(f"renew is a number of at least 0; got {self.renew!r}.")
-
-    def _params_to_json(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        plain = {name: _plain(value) for name, value in params.items() if name != "search"}
-        return {**plain, "search": search_to_json(self.search)}
-
-    def _check_not_of_layer(self, *rows: int) -> None:
-        """Refuse rows that are an imported layer's."""
-        for row in rows:
-            if self._layer_rows is not None and self._layer_rows.has(row):
-                raise ValueError(
-                    f"Class {self._labels.names[row]!r} comes from a layer, whose rows cannot be merged."
-                )
-
-    def _check_mergeable(self, other: XLDA) -> None:
-        mine, theirs = self._learning_params(), other._started_with
-        if mine != theirs:
-            raise ValueError(
-                "merge needs the same rule, covariance, power and precision; "
-                f"here {mine}, in the other {theirs}."
-            )
-        if not self.__sklearn_is_fitted__():
-            return
-        if other.n_features_in_ != self.n_features_in_:
-            raise ValueError(
-                f"merge got a classifier of {other.n_features_in_} features; this one has "
-                f"{self.n_features_in_}. Only classifiers over the same backbone can be merged."
-            )
-        if self.backbone_ and other.backbone_ and self.backbone_ != other.backbone_:
-            raise ValueError(
-                f"merge got a classifier over the backbone {other.backbone_}; this one's is {self.backbone_}."
-            )
-        names, their_names = (getattr(clf, "feature_names_in_", None) for clf in (self, other))
-        if names is not None and their_names is not None and names.tolist() != their_names.tolist():
-            raise ValueError("merge got a classifier whose features have other names or another order.")
-        if self.rule == "slda":
-            raise ValueError("rule='slda' depends on the order, so it cannot be merged. Use rule='exact'.")
+    @contextmanager
+    def _locked(self, what: str) -> Iterator[Model]:
+        """What was learned, which no other thread changes in the block."""
+        self._require_start(what)
+        with self._model.lock:
+            yield self._model
 
     def _blank(self) -> Self:
         """A classifier with these parameters that has learned nothing."""
@@ -599,75 +411,37 @@ class XLDA(Predicting):
 
     def _become(self, learner: XLDA) -> Self:
         """Take over what `learner` has learned, and nothing of its parameters."""
-        for name in _LEARNED:
-            self.__dict__.pop(name, None)
-        self.__dict__.update({name: value for name, value in vars(learner).items() if name in _LEARNED})
+        for name in filter(_is_learned, list(vars(self))):
+            delattr(self, name)
+        for name in filter(_is_learned, vars(learner)):
+            setattr(self, name, getattr(learner, name))
         return self
 
-    def _start(self) -> None:
+    def _start(self, labels: Labels | None = None) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
-        self._absorbed = kind(self.n_features_in_, half=self.precision == "half")
-        self.backbone_ = None
-        self._layer_rows = None  # rows of a layer that nobody has samples of
-        self._buffer = SampleBuffer()  # learned, but not absorbed yet: `_moments` does that first
-        self._labels = Labels()
-        self._lock = threading.RLock()  # learning and bringing the head up to date take turns
-        self._started_with = self._learning_params()
-        self._version = 0  # of what was learned
-        self._served = None
-        self._plan = None  # what the search was tuned to, while there is no head
-        self._n_touched = 0
-        self._touched: list[Rows] = []  # rows whose mean or label the head does not have yet
-        self._weight_since_renewal = self._weight_at_renewal = 0.0
-        self._others_at_renewal = 0  # classes with samples, beside a layer's
+        moments = kind(self.n_features_in_, half=self.precision == "half")
+        self._model = Model(moments, labels, started_with=learning_parameters(self))
+        self.backbone_, self.batch_keys_ = None, []
 
     def _learn(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any, min_samples: int = 0
     ) -> Self:
         started = self.__sklearn_is_fitted__()
-        self._require_start("partial_fit") if started else self._check_params()
-        embeddings, labels, weights = self._samples(X, y, sample_weight, min_samples)
+        self._require_start("partial_fit") if started else check_parameters(self)
+        embeddings, labels, weights = checked_samples(self, X, y, sample_weight, min_samples)
         if not started:
             self._start()
-        ahead = [] if classes is None else label_list(classes, "classes")
-        self._labels.check_kind(ahead, labels)
         if weights is not None and self.rule == "slda":
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
-        with self._lock, interrupt_afterwards() if len(labels) > 1 or ahead else nullcontext():
-            rows = None if ahead else self._labels.rows_if_known(labels)
-            if rows is None:
-                rows = self._welcome(ahead, labels)
-            if weights is not None or not self._buffer.add(embeddings, rows):
-                moments = self._moments
-                if weights is not None or not self._buffer.add(embeddings, rows):
-                    self._changed(rows, _total(rows, weights))
-                    moments.update(embeddings, rows, weights)
-            self._version += 1
+        ahead = () if classes is None else label_list(classes, "classes")
+        self._model.learn(embeddings, labels, weights, ahead)
         return self
-
-    @property
-    def _moments(self) -> Moments:
-        """All that was learned."""
-        if self._buffer:
-            with self._lock, interrupt_afterwards():
-                embeddings, rows = self._buffer.take()
-                self._changed(rows.copy(), len(rows))
-                self._absorbed.update(embeddings, rows)
-        return self._absorbed
-
-    def _welcome(self, ahead: list[Label], labels: list[Label]) -> Rows:
-        """Rows of `labels`, making room for those that are new and for those named ahead."""
-        self._moments.reserve(self._labels.n_rows_with(ahead, labels))  # memory first: it may not be had
-        self._changed(self._labels.add(ahead))
-        rows = self._labels.add(labels)
-        self._moments.grow(self._labels.n_rows)
-        return rows
 
     def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:
         if self.__sklearn_is_fitted__():
             return self._learn(X, y, classes, sample_weight)
         learner = self._blank()._learn(X, y, classes, sample_weight)
-        return self._become(learner) if len(learner._labels) else self
+        return self._become(learner) if len(learner._model.labels) else self
 
     def _learn_batch(self, batch: Batch) -> None:
         try:
@@ -678,187 +452,34 @@ class XLDA(Predicting):
 
     def _end_of_base(self) -> Self:
         """With a fixed covariance, keep it as it is once there is one."""
-        may_learn = self.__sklearn_is_fitted__() and not self._absorbed.frozen
-        if self.covariance == "fixed" and may_learn and self._moments.n_samples:
-            self._absorbed.freeze()
+        if self.covariance == "fixed" and self.__sklearn_is_fitted__() and not self._model.moments.frozen:
+            with self._locked("partial_fit") as model:
+                if model.moments.n_seen:
+                    model.moments.freeze()
         return self
-
-    def _samples(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: Any, min_samples: int = 0
-    ) -> tuple[Array, list[Label], Array | None]:
-        """Checked embeddings, labels and weights, without the samples whose weight is 0."""
-        embeddings = checked_embeddings(self, X, self.power, min_samples)
-        if self.precision == "half":
-            check_half(embeddings)
-        labels = label_list(y)
-        if len(labels) != len(embeddings):
-            raise ValueError(
-                "Found input variables with inconsistent numbers of samples: "
-                f"X has {len(embeddings)}, y has {len(labels)}."
-            )
-        weights = checked_weights(sample_weight, len(embeddings))
-        if weights is None:
-            return embeddings, labels, None
-        check_magnitude(embeddings, weights.max(initial=0.0))
-        if (weights > 0).all():
-            return embeddings, labels, weights
-        kept = np.flatnonzero(weights)
-        return embeddings[kept], [labels[i] for i in kept], weights[kept]
-
-    def _changed(self, rows: Rows, weight: float = 0.0) -> Self:
-        self._weight_since_renewal += weight
-        self._version += 1
-        if self._served is not None:
-            self._touched.append(rows)
-            self._n_touched += len(rows)
-            if self._n_touched > 2 * self._labels.n_rows + 10_000:
-                self._touched = [self._touched_rows()]
-                self._n_touched = len(self._touched[0])
-        return self
-
-    def _touched_rows(self) -> Rows:
-        return np.unique(np.concatenate(self._touched))
 
     def _current_head(self) -> Head:
         """The head of all that was learned before this call."""
         self._require_start("XLDA")
-        self._check_params()
-        served, params = self._served, self._scoring_params()
-        if served is None or served.version != self._version or served.params != params:
-            served = self._serve(params)
-        return served.head
-
-    def _serve(self, params: tuple[Any, ...]) -> _Served:
-        """The one place where the head is brought up to date, or made anew."""
-        with self._lock:
-            moments, last, version = self._moments, self._served, self._version
-            if last is None or last.params != params or self._overdue() or self._beside_others():
-                if not moments.n_seen and not self._layer_rows:
-                    raise _nothing_seen()
-                head = new_head(
-                    moments,
-                    self._labels,
-                    shrinkage=self.shrinkage,
-                    target=self.shrinkage_target,
-                    priors=self.priors,
-                    search=self._chosen_search(),
-                    previous=None if last is None else last.head,
-                    layer_rows=self._layer_rows,
-                )
-                self._weight_since_renewal = 0.0
-                self._weight_at_renewal = moments.total
-                self._others_at_renewal = self._n_others()
-            elif self._touched:
-                head = last.head.updated(moments, self._labels, self._touched_rows(), self._layer_rows)
-                if not head.n_seen:
-                    raise _nothing_seen()
-            else:
-                head = last.head
-            self._touched, self._n_touched = [], 0
-            self._served = _Served(version, params, head)
-            return self._served
-
-    def _chosen_search(self) -> Search:
-        """The search that the parameter stands for. One that is tuned needs classes to draw queries from."""
-        layer_rows = self._layer_rows
-        if layer_rows is None or 2 * layer_rows.n_unseen(self._moments.counts) <= len(self._labels):
-            search = chosen_search(self.search, self._labels.n_rows, self.n_features_in_, self._absorbed.half)
-            if isinstance(search, Fisher) and search.queries is None and search.plan is None:
-                search = replace(search, plan=self._plan)
-            return search
-        if self.search not in ("auto", "dense") and not isinstance(self.search, Dense):
-            raise ValueError(
-                f"search={self.search!r} needs samples of most classes, which a layer converted without "
-                "embeddings has not got. Use search='auto', or convert it with embeddings."
-            )
-        return Dense()
-
-    def _overdue(self) -> bool:
-        """Whether enough was learned for the covariance to be inverted anew."""
-        learned = self._weight_since_renewal
-        if learned <= self._most_unrenewed(self._weight_at_renewal - learned):
-            return False  # and no need to add up all counts, which would take a while
-        return learned > self._most_unrenewed(self._moments.total) and not self._moments.frozen
-
-    def _beside_others(self) -> bool:
-        """Whether a layer's rows are to be fitted anew: to its first samples, or to other classes."""
-        if self._layer_rows is None:
-            return False
-        others, last = self._n_others(), self._others_at_renewal
-        return not self._weight_at_renewal or not last <= others <= (1 + BESIDE_A_LAYER) * last
-
-    def _n_others(self) -> int:
-        """Classes that have samples and are not a layer's."""
-        layer_rows = self._layer_rows
-        return 0 if layer_rows is None else layer_rows.n_others(self._moments.counts)
-
-    def _most_unrenewed(self, total: float) -> float:
-        """Weight that may be learned before the covariance is inverted anew."""
-        renew = self.renew if self._layer_rows is None or not self.renew else max(self.renew, BESIDE_A_LAYER)
-        share = renew * max(1.0, total / (SETTLED * self.n_features_in_))
-        return float(min(share, max(renew, MOST_SHARE)) * total)
-
-    def _let_renew(self) -> None:
-        """Have the next head use the covariance as it is now, whatever `renew` says."""
-        if self._buffer or self._weight_since_renewal:
-            self._plan, self._served = self._last_plan(), None
-
-    def _last_plan(self) -> Plan | None:
-        """What the search was last tuned to."""
-        index = None if self._served is None else self._served.head.index
-        return index.plan if isinstance(index, FisherIndex) else self._plan
-
-    @classmethod
-    def _loaded(cls, path: str | os.PathLike[str]) -> Self:
-        tensors, info = storage.read(path)
-        params = {"search": "auto", **info["params"]}
-        clf = cls(**{**params, "search": search_from_json(params["search"])})
-        clf.n_features_in_ = tensors["offsets"].shape[1]
-        clf._start()
-        clf._labels = Labels(info["labels"])
-        clf._absorbed = type(clf._absorbed).from_arrays(tensors, info["numbers"])
-        clf._layer_rows = LayerRows.from_arrays(tensors)
-        clf.backbone_ = info.get("backbone")
-        if info.get("plan"):
-            clf._plan = Plan.from_json(info["plan"])
-        if info["feature_names"]:
-            clf.feature_names_in_ = np.array(info["feature_names"], dtype=object)
-        return clf
-
-
-@dataclass(frozen=True, eq=False)
-class _Served:
-    """A head, and what it is the head of: read at once, so that no thread sees half of a change."""
-
-    version: int
-    params: tuple[Any, ...]
-    head: Head
-
-
-def _nothing_seen() -> NotFittedError:
-    return NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
+        check_parameters(self)
+        scoring = Scoring(self.shrinkage, self.shrinkage_target, self.priors, self.search)
+        return self._model.head(scoring, self.renew)
 
 
 def load(path: str | os.PathLike[str]) -> XLDA:
     """Read a classifier that `XLDA.save` wrote.
 
-    A file that is damaged, foreign, or of a newer format is a ValueError that says so.
+    A file that is damaged or foreign is a `DamagedFileError`, one of a newer format a `NewerFileError`, both
+    of `xlda.errors` and both ValueErrors.
     """
-    return XLDA._loaded(path)
+    clf: XLDA = model_file.read(path, XLDA)
+    return clf
 
 
 def _one(label: Any, name: str = "label") -> Label:
     return label_list([label], name)[0]
 
 
-def _total(rows: Rows, weights: Array | None) -> float:
-    return float(len(rows) if weights is None else weights.sum())
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is one of {choices}; got {value!r}.")
+def _is_learned(name: str) -> bool:
+    """Whether an attribute is of what was learned: by scikit-learn's rule its name ends with a line."""
+    return name == "_model" or name.endswith("_")

@@ -9,6 +9,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import validate_data
 
 from xlda._internal.arrays import Array
+from xlda.errors import BadSampleError
+from xlda.labels import Label, label_list
 
 _MOST = {  # that a value may be, so that many squares can be added
     np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)
@@ -16,6 +18,31 @@ _MOST = {  # that a value may be, so that many squares can be added
 
 
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
+LEAST_HALF = 2.0**-9  # that the largest of the first values may be: float16 has few digits below it
+
+
+def checked_samples(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, min_samples: int = 0
+) -> tuple[Array, list[Label], Array | None]:
+    """Checked embeddings, labels and weights, without the samples whose weight is 0."""
+    embeddings = checked_embeddings(estimator, X, estimator.power, min_samples)
+    if estimator.precision == "half":
+        check_half(embeddings, is_first=not hasattr(estimator, "_model"))
+    refuse_masked(y, "y")
+    labels = label_list(y)
+    if len(labels) != len(embeddings):
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"X has {len(embeddings)}, y has {len(labels)}."
+        )
+    weights = checked_weights(sample_weight, len(embeddings))
+    if weights is None:
+        return embeddings, labels, None
+    check_magnitude(embeddings, weights.max(initial=0.0))
+    if (weights > 0).all():
+        return embeddings, labels, weights
+    kept = np.flatnonzero(weights)
+    return embeddings[kept], [labels[i] for i in kept], weights[kept]
 
 
 def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_samples: int = 0) -> Array:
@@ -28,33 +55,52 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
     plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _MOST
     if not plain or X.shape[1] != n_features or hasattr(estimator, "feature_names_in_"):
         X = _converted(estimator, X, n_features, min_samples)
+    return prepared(X, power)
+
+
+def prepared(X: Array, power: float | None, half: bool = False) -> Array:
+    """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude."""
     if X.dtype == np.float16:
         X = X.astype(np.float32)
     if power is not None:
         X = signed_power(X, power)
     check_magnitude(X)
-    checked: Array = X
-    return checked
+    if half:
+        check_half(X, is_first=True)
+    return X
 
 
 def _converted(estimator: Any, X: Any, n_features: int | None, min_samples: int) -> Array:
+    refuse_masked(X, "X")
     width = X.shape[1] if getattr(X, "ndim", 0) == 2 else n_features
     if n_features is not None and width != n_features and not hasattr(estimator, "feature_names_in_"):
-        raise ValueError(
+        raise BadSampleError(
             f"X has {width} features, but {type(estimator).__name__} is expecting {n_features} features as "
             "input. Use the same backbone, or start a new classifier."
         )
     if getattr(X, "dtype", None) == np.float16:
         X = X.astype(np.float32)
-    array: Array = validate_data(
-        estimator,
-        X,
-        reset=n_features is None,
-        dtype=(np.float64, np.float32),
-        ensure_all_finite=False,
-        ensure_min_samples=min_samples,
-    )
+    try:
+        array: Array = validate_data(
+            estimator,
+            X,
+            reset=n_features is None,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            ensure_min_samples=min_samples,
+        )
+    except ValueError as error:
+        raise BadSampleError(str(error)) from error
     return array
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse a masked array some of whose entries are masked: what is under the mask means nothing."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        n = int(np.ma.getmaskarray(values).sum())
+        raise BadSampleError(
+            f"{name} is a masked array with {n} masked entries. Fill them, or leave out their samples."
+        )
 
 
 def signed_power(embeddings: Array, power: float) -> Array:
@@ -69,12 +115,17 @@ def signed_power(embeddings: Array, power: float) -> Array:
     return np.copysign(raised, embeddings, out=raised)
 
 
-def check_half(X: Array) -> None:
-    """Refuse values of which a float16 cannot hold every difference."""
+def check_half(X: Array, is_first: bool = False) -> None:
+    """Refuse values of which a float16 cannot hold every difference, or the first ones but a few digits."""
     if X.size and not (X.max() <= MOST_HALF and X.min() >= -MOST_HALF):
-        raise ValueError(
+        raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}; precision='half' holds up to {MOST_HALF:g}. "
             "Scale them down, or use precision='full'."
+        )
+    if is_first and X.size and 0 < np.abs(X).max() < LEAST_HALF:
+        raise BadSampleError(
+            f"X has values up to {np.abs(X).max():.3g}; precision='half' keeps too few digits of numbers as "
+            f"small as that. Scale them up, so that some are above {LEAST_HALF:g}, or use precision='full'."
         )
 
 
@@ -82,9 +133,12 @@ def check_magnitude(X: Array, weight: float = 1.0) -> None:
     """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
     most = _MOST[X.dtype] / max(weight, 1.0) ** 0.5
     if X.size and not (X.max() <= most and X.min() >= -most):  # NaN is neither
-        assert_all_finite(X, input_name="X", estimator_name="XLDA")
+        try:
+            assert_all_finite(X, input_name="X", estimator_name="XLDA")
+        except ValueError as error:
+            raise BadSampleError(str(error)) from None
         with_weights = f" with weights up to {weight:.3g}" if weight > 1 else ""
-        raise ValueError(
+        raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}{with_weights}: their squares add up to more than "
             f"{X.dtype} can hold. Scale them down."
         )
@@ -94,6 +148,7 @@ def checked_weights(weights: Any, n_samples: int) -> Array | None:
     """Sample weights as float64, shape (n_samples,), finite and not negative; None stays None."""
     if weights is None:
         return None
+    refuse_masked(weights, "sample_weight")
     array: Array = np.asarray(weights, np.float64)
     if array.ndim == 0:
         array = np.full(n_samples, array)

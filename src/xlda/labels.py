@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -11,10 +13,12 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from xlda._internal.arrays import Array, Rows
+from xlda.errors import UnknownClassError
 
 Label: TypeAlias = str | int
 
 FEW = 16  # labels that a dictionary finds sooner than an array
+MOST_CHARACTERS = 1000  # of a label: NumPy makes every entry of an array as long as the longest
 SPARSE = 4  # times the number of labels: an array for numbers up to there is worth its memory
 
 _INT64 = np.iinfo(np.int64)
@@ -69,10 +73,46 @@ def _within_int64(values: list[int], name: str) -> list[Label]:
     return list(values)
 
 
+def _check_lengths(labels: Iterable[Label]) -> None:
+    for label in labels:
+        if isinstance(label, str) and len(label) > MOST_CHARACTERS:
+            raise ValueError(
+                f"A label has {len(label):,} characters, of which {MOST_CHARACTERS:,} are allowed; it begins "
+                f"with {label[:40]!r}. Use a shorter name for the class."
+            )
+
+
 def _kind_of(labels: Iterable[Label]) -> type | None:
     for label in labels:
         return str if isinstance(label, str) else int
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """The label of every row at one moment. Never changes."""
+
+    names: Array  # (n_rows,): None for a row without a label
+    dtype: type  # `str` or `np.int64`: what arrays of these labels are made of
+
+    @cached_property
+    def sorted_rows(self) -> Rows:
+        """Rows that have a label, in the order of their labels: the order of columns, as scikit-learn's."""
+        rows = [row for row, name in enumerate(self.names) if name is not None]
+        return np.array(sorted(rows, key=self.names.__getitem__), dtype=np.intp)
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether that is the order of the rows themselves, all of which have a label."""
+        return bool(np.array_equal(self.sorted_rows, np.arange(len(self.names))))
+
+    def of(self, rows: Rows) -> Array:
+        """Labels of `rows`, in the same shape."""
+        return self.names[rows].astype(self.dtype)
+
+    def sorted(self) -> Array:
+        """All labels, sorted."""
+        return self.of(self.sorted_rows)
 
 
 class Labels:
@@ -86,8 +126,8 @@ class Labels:
     array([1, 0, 1])
     >>> labels.add(["banana"])
     array([2])
-    >>> labels.to_array()
-    array(['apple', 'pear', 'banana'], dtype='<U6')
+    >>> labels.table().sorted()
+    array(['apple', 'banana', 'pear'], dtype='<U6')
     """
 
     def __init__(self, known: Iterable[Label | None] = ()) -> None:
@@ -98,6 +138,7 @@ class Labels:
         self._row_of = {label: row for row, label in enumerate(names) if label is not None}
         self._empty_rows = [row for row, label in enumerate(names) if label is None]  # a heap
         self._row_of_number: Rows = np.empty(0, np.intp)  # the same for small numbers; -1: look above
+        self._table: LabelTable | None = None  # of the labels as they are now, once somebody asked
         for label, row in self._row_of.items():
             self._note_number(label, row)
 
@@ -112,26 +153,18 @@ class Labels:
         """Rows given so far, the empty ones included."""
         return self._n_rows
 
-    @property
-    def names(self) -> Array:
-        """Label of each row, None for an empty one: a view that no later change touches."""
-        names = self._names[: self._n_rows]
-        names.flags.writeable = False
-        return names
+    def table(self) -> LabelTable:
+        """All labels as they are now, for keeps."""
+        if self._table is None:
+            names = self._names[: self._n_rows]
+            names.flags.writeable = False
+            self._table = LabelTable(names, np.int64 if self._kind() is int else str)
+        return self._table
 
-    @property
-    def live_rows(self) -> Rows:
-        """Rows that have a label, in order."""
-        return np.array(sorted(self._row_of.values()), dtype=np.intp)
-
-    @property
-    def dtype(self) -> type:
-        """`str` or `np.int64`: what arrays of these labels are made of."""
-        return np.int64 if self._kind() is int else str
-
-    def to_array(self) -> Array:
-        """Labels in the order of their rows."""
-        return self._names[self.live_rows].astype(self.dtype)
+    def name(self, row: int) -> Label:
+        """Label of a row that has one."""
+        label: Label = self._names[row]
+        return label
 
     def check_kind(self, *lists: Sequence[Label]) -> None:
         """Refuse str beside int, in the table or in the lists; each list is of one kind."""
@@ -148,7 +181,7 @@ class Labels:
         try:
             return np.array([self._row_of[label] for label in labels], dtype=np.intp)
         except KeyError as missing:
-            raise ValueError(f"Unknown class {missing.args[0]!r}: it has not been learned.") from None
+            raise UnknownClassError(f"Unknown class {missing.args[0]!r}: it has not been learned.") from None
 
     def rows_if_known(self, labels: Sequence[Label]) -> Rows | None:
         """Rows of `labels`, or None where one of them is new."""
@@ -171,8 +204,9 @@ class Labels:
         return self.rows(labels)
 
     def n_rows_with(self, *lists: Sequence[Label]) -> int:
-        """Rows there will be once all these labels are added."""
+        """Rows there will be once all these labels are added, which is refused here where they cannot be."""
         newcomers = set().union(*lists).difference(self._row_of)
+        _check_lengths(newcomers)
         return self._n_rows + max(len(newcomers) - len(self._empty_rows), 0)
 
     def remove(self, label: Label) -> int:
@@ -187,6 +221,7 @@ class Labels:
     def rename(self, old: Label, new: Label) -> int:
         """Give the row of `old` to `new` and return it."""
         self.check_kind([new])
+        _check_lengths([new])
         (row,) = self.rows([old])
         if new in self._row_of:
             raise ValueError(f"Class {new!r} exists already. Use merge_classes to join two classes.")
@@ -211,6 +246,7 @@ class Labels:
             self._names[row] = label
             self._n_rows += 1
         self._row_of[label] = row
+        self._table = None
         self._note_number(label, row)
 
     def _note_number(self, label: Label, row: int) -> None:
@@ -223,5 +259,6 @@ class Labels:
         self._row_of_number[label] = row
 
     def _overwrite(self, row: int, label: Label | None) -> None:
-        self._names = self._names.copy()  # a snapshot taken earlier keeps the old name
+        self._names = self._names.copy()  # a table given out earlier keeps the old name
         self._names[row] = label
+        self._table = None

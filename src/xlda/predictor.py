@@ -14,7 +14,7 @@ from xlda.head.head import Head
 from xlda.inputs import checked_embeddings
 
 
-class Predicting(ClassifierMixin, BaseEstimator):
+class Predictor(ClassifierMixin, BaseEstimator):
     """Methods that predict; who has them says which head they use, and has the parameter `power`."""
 
     power: float | None
@@ -25,7 +25,7 @@ class Predicting(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> Array:
         """Label of the best class for each sample, shape (n_samples,). Works in blocks, as `predict_topk`."""
         head = self._current_head()
-        return head.labels(head.top(checked_embeddings(self, X, self.power), 1)[0][:, 0])
+        return head.table.of(head.top(checked_embeddings(self, X, self.power), 1)[0][:, 0])
 
     def predict_topk(self, X: ArrayLike, k: int = 5) -> tuple[Array, Array]:
         """Labels and logits of the `k` best classes, each (n_samples, k), best first.
@@ -38,7 +38,7 @@ class Predicting(ClassifierMixin, BaseEstimator):
         head = self._current_head()
         embeddings = checked_embeddings(self, X, self.power)
         rows, scores = head.top(embeddings, min(int(k), head.n_seen))
-        return head.labels(rows), scores + head.common_term(embeddings)[:, None]
+        return head.table.of(rows), scores + head.common_term(embeddings)[:, None]
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Logit of each class, shape (n_samples, n_classes): its log posterior up to a term common to all.
@@ -73,11 +73,10 @@ class Predicting(ClassifierMixin, BaseEstimator):
         head = self._current_head()
         embeddings = checked_embeddings(self, X, self.power)
         scores = head.scores(embeddings)
-        live = head.live_rows
-        return head, embeddings, scores if len(live) == head.n_rows else scores[:, live]
+        return head, embeddings, scores if head.table.is_sorted else scores[:, head.table.sorted_rows]
 
 
-class Snapshot(Predicting):
+class Snapshot(Predictor):
     """A classifier as it was at one moment: it predicts and never changes.
 
     Any number of threads may use it, without locks, while the classifier it comes from goes on learning.
@@ -94,8 +93,8 @@ class Snapshot(Predicting):
 
     @property
     def classes_(self) -> Array:
-        """Labels, in the order of the columns of scores."""
-        return self.head.labels(self.head.live_rows)
+        """Labels, sorted: the order of the columns of scores."""
+        return self.head.table.sorted()
 
     def _current_head(self) -> Head:
         return self.head

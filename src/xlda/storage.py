@@ -1,7 +1,8 @@
 """One model, one file: safetensors with a checksum, written whole or not at all.
 
-The file holds named tensors and, in its metadata, one JSON text with everything else. What they mean is the
-business of `classifier.py`. No pickle: opening a file runs no code.
+A file is made of sections, each with a name, a version, tensors and one dict that JSON can hold. What they
+mean is the business of those who own them; `xlda.model_file` puts them together. No pickle: opening a file
+runs no code.
 """
 
 from __future__ import annotations
@@ -9,36 +10,45 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from xlda._internal.arrays import Array
 from xlda._internal.files import replaced
+from xlda._internal.older_formats import sections_of_older
+from xlda._internal.safetensors_file import BadSafetensorsError, read_header, read_tensor
+from xlda._internal.section import Section, Tensors
+from xlda.errors import DamagedFileError, NewerFileError
 
 FORMAT = "xlda"
-FORMAT_VERSION = 2  # the newest; 2 is 1 with rows of an imported layer
+FORMAT_VERSION = 3  # the newest; 1 and 2 had no sections
+LONGEST = 300  # characters of what is said about a file
 
-Tensors = dict[str, Array]
+Sections = dict[str, Section]
 
 
-def write(
-    path: str | os.PathLike[str], tensors: Tensors, info: dict[str, Any], version: int = FORMAT_VERSION
-) -> None:
-    """Write `tensors` and the JSON-able `info`. A file already there is replaced only by a complete one.
-
-    `version` is the oldest format that has all of it, so that no reader misses a part.
-    """
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+def write(path: str | os.PathLike[str], sections: Iterable[Section]) -> None:
+    """Write sections, whose names differ. A file already there is replaced only by a complete one."""
+    tensors, described = {}, {}
+    for section in sections:
+        described[section.name] = {
+            "version": section.version,
+            "info": section.info,
+            "may_be_ignored": section.may_be_ignored,
+        }
+        for name, tensor in section.tensors.items():
+            tensors[f"{section.name}/{name}"] = np.ascontiguousarray(tensor)
     metadata = {
         "format": FORMAT,
-        "format_version": str(version),
-        "info": json.dumps(info, sort_keys=True),
+        "format_version": str(FORMAT_VERSION),
+        "sections": json.dumps(described, sort_keys=True),
     }
-    metadata["sha256"] = _digest(tensors, metadata)
+    metadata["sha256"] = digest(tensors, metadata)
     with replaced(path) as unfinished:
         save_tensors(tensors, unfinished, metadata)
 
@@ -51,40 +61,111 @@ def save_tensors(tensors: Tensors, path: Path, metadata: dict[str, str]) -> None
         raise OSError(f"{path} cannot be written: {error}") from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
-    """Read what `write` wrote. Anything else, and a damaged file, is a ValueError that says what is wrong."""
+def read(path: str | os.PathLike[str], known: Mapping[str, int]) -> Sections:
+    """Read the sections that `write` wrote, by name, also from files of older formats.
+
+    `known` has the newest version of each section that the caller understands. A newer one, and an unknown
+    section that may not be ignored, is a `NewerFileError`; anything wrong is a `DamagedFileError`.
+    """
     path = Path(path)
-    with path.open("rb"):
-        pass  # a missing or forbidden file is the system's own error, with its name
+    tensors, metadata = _contents(path)
+    with said_of(path):
+        if metadata["format_version"] == str(FORMAT_VERSION):
+            sections = _sections(tensors, _json(metadata, "sections"))
+        else:
+            sections = sections_of_older(tensors, _json(metadata, "info"))
+        return {name: section for name, section in sections.items() if _is_known(section, known)}
+
+
+@contextmanager
+def said_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make what is wrong with a file, as a part of a sentence, the sentence that says so of `path`."""
     try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
+        yield
+    except NewerFileError as error:
+        raise NewerFileError(f"{path} has {error}. Install a newer xlda to open it.") from error
+    except (ValueError, RecursionError) as error:  # the second where something is nested deeply
+        what = str(error)[:LONGEST].rstrip(".")
+        raise DamagedFileError(f"{path} is damaged: {what}. Restore it from a copy.") from error
+
+
+def _contents(path: Path) -> tuple[Tensors, dict[str, str]]:
+    """Tensors and texts of a file of a format that is known, with the right checksum."""
+    with path.open("rb") as file:
+        try:
+            header = read_header(file)
+            metadata = header.metadata
             _check_format(path, metadata)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a complete XLDA model: {error}.") from error
-    if metadata.pop("sha256", None) != _digest(tensors, metadata):
-        raise ValueError(
-            f"{path} is damaged: its contents do not match its checksum. Restore it from a copy."
-        )
-    return tensors, json.loads(metadata["info"])
+            tensors = {name: read_tensor(file, place) for name, place in header.tensors.items()}
+        except BadSafetensorsError as error:
+            raise DamagedFileError(
+                f"{path} is not a complete XLDA model: {error}. Restore it from a copy."
+            ) from error
+    with said_of(path):
+        if metadata.pop("sha256", None) != digest(tensors, metadata):
+            raise ValueError("its contents do not match its checksum")
+    return tensors, metadata
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        raise ValueError(f"{path} is a safetensors file, but not an XLDA model.")
+        raise DamagedFileError(f"{path} is a safetensors file, but not an XLDA model.")
     version = metadata.get("format_version", "")
-    if not version.isdecimal() or int(version) > FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format version {version!r}; this xlda reads versions up to {FORMAT_VERSION}. "
+    if version not in [str(known) for known in range(1, FORMAT_VERSION + 1)]:
+        raise NewerFileError(
+            f"{path} has format version {version[:20]!r}; this xlda reads versions up to {FORMAT_VERSION}. "
             "Install a newer xlda to open it."
         )
 
 
-def _digest(tensors: Tensors, metadata: dict[str, str]) -> str:
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+def digest(tensors: Tensors, metadata: dict[str, str]) -> str:
+    """The checksum of what a file holds, in hexadecimal."""
+    total = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype.str} {tensor.shape}".encode())
-        digest.update(tensor.ravel().view(np.uint8).data)
-    return digest.hexdigest()
+        total.update(f"{name} {tensor.dtype.str} {tensor.shape}".encode(errors="surrogatepass"))
+        total.update(tensor.ravel().view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _json(metadata: dict[str, str], name: str) -> dict[str, Any]:
+    try:
+        values = json.loads(metadata.get(name, "null"))
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise ValueError(f"its {name} cannot be read")
+    return values
+
+
+def _sections(tensors: Tensors, described: dict[str, Any]) -> Sections:
+    sections = {}
+    for name, values in described.items():
+        if not isinstance(values, dict) or set(values) != {"version", "info", "may_be_ignored"}:
+            raise ValueError(f"its section {name!r} has no version, info and may_be_ignored")
+        section = Section(name, values["version"], {}, values["info"], values["may_be_ignored"])
+        if type(section.version) is not int or section.version < 1:
+            raise ValueError(f"its section {name!r} has no version that can be")
+        if not isinstance(section.info, dict) or not isinstance(section.may_be_ignored, bool):
+            raise ValueError(f"the info of its section {name!r} is no dict, or nobody knows if it matters")
+        sections[name] = section
+    for full_name, tensor in tensors.items():
+        owner, _, name = full_name.partition("/")
+        if owner not in sections:
+            raise ValueError(f"its tensor {full_name!r} is of no section")
+        sections[owner].tensors[name] = tensor
+    return sections
+
+
+def _is_known(section: Section, known: Mapping[str, int]) -> bool:
+    """Whether this section can be read; one that can not be done without must be."""
+    if section.name not in known:
+        if section.may_be_ignored:
+            return False
+        raise NewerFileError(f"a section {section.name!r}, which this xlda does not know")
+    if section.version > known[section.name]:
+        raise NewerFileError(
+            f"version {section.version} of the section {section.name!r}; this xlda reads versions up to "
+            f"{known[section.name]}"
+        )
+    return True

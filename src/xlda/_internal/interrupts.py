@@ -1,28 +1,67 @@
-"""Work that Ctrl-C must not cut in two."""
+"""Work that no signal must cut in two."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+_SIGNALS = tuple(sorted(signal.valid_signals()))
+_at_work: _Deferral | None = None  # of the main thread, which alone has signals
 
 
 @contextmanager
 def interrupt_afterwards() -> Iterator[None]:
-    """Let the block run to its end; a Ctrl-C that came meanwhile is raised then.
+    """Let the block run to its end; the handlers of signals that came meanwhile are called then.
 
-    Signals reach the main thread only, so in any other there is nothing to do.
+    That is so for Ctrl-C and for every other signal whose handler is written in Python, since any of them may
+    raise an exception. They reach the main thread only, so in any other there is nothing to do.
     """
-    if threading.current_thread() is not threading.main_thread():
+    global _at_work
+    if _at_work is not None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    deferral = _Deferral()
     try:
+        _at_work = deferral
+        deferral.take_over()
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if came and callable(before):
-        before(*came[0])
+        _at_work = None
+        deferral.is_open = False
+        deferral.give_back()
+        deferral.call_handlers()
+
+
+class _Deferral:
+    """Handlers taken over for a while. One that cannot be given back calls the one that was there before."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self._handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+        self._came: list[tuple[int, FrameType | None]] = []
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.is_open:
+            self._came.append((number, frame))
+        else:
+            self._handlers[number](number, frame)
+
+    def take_over(self) -> None:
+        for number in _SIGNALS:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                self._handlers[number] = handler
+                signal.signal(number, self)
+
+    def give_back(self) -> None:
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) is self:
+                signal.signal(number, handler)
+
+    def call_handlers(self) -> None:
+        for number, frame in self._came:
+            self._handlers[number](number, frame)

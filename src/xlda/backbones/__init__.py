@@ -1,14 +1,16 @@
-"""From photos to embeddings by a frozen network, without torch. Needs `pip install 'xlda[images]'`."""
+"""From photos to embeddings by a frozen network, without torch. Needs the extra `images`."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from xlda._internal.extras import needs
+
 try:
     for _needed in ("onnx", "onnxruntime", "PIL"):
         import_module(_needed)
 except ModuleNotFoundError as error:
-    raise ImportError(f"xlda.backbones needs {error.name}: pip install 'xlda[images]'") from None
+    raise needs("xlda.backbones", f"{error.name}", "images") from None
 
 from xlda.backbones.lite0 import classifier_layer
 from xlda.backbones.loading import describe, load

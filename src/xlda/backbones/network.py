@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,8 @@ from PIL import Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.threads import n_threads
-from xlda.backbones.preprocessing import Preprocessing
+from xlda.backbones.preprocessing import PREPROCESSING_VERSION, Preprocessing
+from xlda.identity import BackboneIdentity
 
 AT_ONCE = 8  # photos in one run: more take more memory and no less time each
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
@@ -21,18 +20,15 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 class Backbone:
     """A network with its preprocessing: photos in, embeddings out. `load` opens one.
 
-    `name` is for people. `identity` is a hexadecimal SHA-256 of the network and its preprocessing: embeddings
-    of equal identity can be compared, others cannot. A backbone can be shared by threads.
+    `name` is for people. `identity` is what a model or a file of embeddings keeps of it: embeddings of equal
+    `identity.identity` can be compared, others cannot. A backbone can be shared by threads.
     """
 
     def __init__(
         self, session: Any, name: str, preprocessing: Preprocessing, content: str, cut_head: bool = False
     ) -> None:
         self.name = name
-        self.cut_head = cut_head
         self.preprocessing = preprocessing
-        described = json.dumps([content, preprocessing.to_json()], sort_keys=True)
-        self.identity = hashlib.sha256(described.encode()).hexdigest()
         self._session = session
         self._input = only_input(session, name)
         self._check_input()
@@ -40,19 +36,17 @@ class Backbone:
         self._n_fixed = n_fixed if isinstance(n_fixed, int) else None
         size = preprocessing.size
         self.n_features = self._run(np.zeros((1, size, size, 3), np.uint8)).shape[1]
+        self.identity = BackboneIdentity.of(
+            name,
+            content,
+            preprocessing.to_json(),
+            preprocessing_version=PREPROCESSING_VERSION,
+            width=self.n_features,
+            cut_head=cut_head,
+        )
 
     def __repr__(self) -> str:
         return f"Backbone({self.name!r}, n_features={self.n_features}, size={self.preprocessing.size})"
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """What a model or a file of embeddings keeps of its backbone, as JSON can hold it."""
-        return {
-            "name": self.name,
-            "identity": self.identity,
-            "preprocessing": self.preprocessing.to_json(),
-            "cut_head": self.cut_head,
-        }
 
     def prepare(self, image: Image.Image) -> Array:
         """A photo as one row of the batch that `embed` takes: (size, size, 3), uint8."""

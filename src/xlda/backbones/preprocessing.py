@@ -9,13 +9,16 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from xlda._internal.arrays import Array
+from xlda._internal.upright import check_usable, upright_rgb
+from xlda.errors import BadSampleError
 
 INTERPOLATIONS = {way.name.lower(): way for way in Image.Resampling}
 LAYOUTS = ("NCHW", "NHWC")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+PREPROCESSING_VERSION = 1  # to be raised when a photo with the same settings gives other numbers
 MOST = 8192  # pixels a side: more is a slip of the keyboard
 
 
@@ -94,7 +97,7 @@ class Preprocessing:
         >>> Preprocessing(size=96).prepare(Image.new("L", (640, 480))).shape
         (96, 96, 3)
         """
-        upright = _upright_rgb(image)
+        upright = _checked_upright(image)
         box = (0.0, 0.0, float(upright.width), float(upright.height))
         if self.resize is not None:
             box = _box_of_crop(upright.width, upright.height, int(self.resize), self.size)
@@ -126,18 +129,14 @@ def _box_of_crop(width: int, height: int, resize: int, size: int) -> tuple[float
     return left * x, top * y, min((left + size) * x, width), min((top + size) * y, height)
 
 
-def _upright_rgb(image: Any) -> Image.Image:
+def _checked_upright(image: Any) -> Image.Image:
     if not isinstance(image, Image.Image):
         raise TypeError(f"prepare takes a PIL image; got {type(image).__name__}. PIL.Image.open reads one.")
-    if image.mode[0] in "IF":
-        raise ValueError(f"prepare got an image of mode {image.mode}, of unknown range. Make it RGB first.")
-    if not all(image.size):
-        raise ValueError(f"prepare got an image of {image.width} x {image.height} pixels: nothing is in it.")
-    upright: Image.Image = ImageOps.exif_transpose(image)
-    if upright.has_transparency_data:
-        over = upright.convert("RGBA")
-        upright = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-    return upright.convert("RGB")
+    try:
+        check_usable(image)
+    except ValueError as error:
+        raise BadSampleError(f"prepare got an image that {error}") from None
+    return upright_rgb(image)
 
 
 def _check_pixels(name: str, value: Any, least: int) -> None:

@@ -90,7 +90,7 @@ def convert(
         rows.weight,
         rows.bias,
         labels=rows.labels,
-        covariance=assume,
+        assume=assume,
         embeddings=None if given is None else InputSource(given, "reading"),
         power=power,
     )

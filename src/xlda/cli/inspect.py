@@ -86,7 +86,7 @@ def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
     if len(seen) < 2 or not n:
         return []
     rows, scores = head.top(clf.means_[seen].astype(head.weights.dtype), 2)
-    labels, own = head.labels(rows), clf.classes_[seen]
+    labels, own = head.table.of(rows), clf.classes_[seen]
     is_first = labels[:, 0] == own
     other = np.where(is_first, labels[:, 1], labels[:, 0])
     squared = 2 * np.where(is_first, scores[:, 0] - scores[:, 1], 0.0)

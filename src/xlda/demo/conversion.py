@@ -26,7 +26,7 @@ def convert_and_learn(data: DrawnCharacters, seed: int) -> dict[str, Any]:
     layer.train(known.embeddings, rows_of(known.labels, old), JOINT, np.random.default_rng(seed))
     ways: dict[str, Any] = {
         "embeddings": {"embeddings": known.embeddings},
-        "paper": {"covariance": "identity"},
+        "paper": {"assume": "identity"},
     }
     models = {way: XLDA.from_linear(*layer.linear(), labels=old, **how) for way, how in ways.items()}
     figures: dict[str, Any] = {"n_old": n_old, "n_new": len(new)}

@@ -143,7 +143,7 @@ def _conversion(figures: Figures) -> str:
         "after the conversion, and after the new classes are learned.</p>"
         f"{_table(columns, rows)}"
         "<p>Unlabelled embeddings are those of the layer's own training images. The paper's way "
-        '(<code>covariance="identity"</code>) takes the rows of the layer for class means, and loses the old '
+        '(<code>assume="identity"</code>) takes the rows of the layer for class means, and loses the old '
         "classes as soon as it learns.</p>"
         f"<p><code>to_linear</code> gives a layer back, of {figures.count('conversion.back.n_rows')} rows: "
         f"{figures.percent('conversion.back.all')} right, and the same answer as the classifier for "

@@ -112,7 +112,7 @@ def _sizes(data: DrawnCharacters) -> dict[str, int]:
 
 def _save(model: XLDA, data: DrawnCharacters, path: Path) -> dict[str, int]:
     """Save and load; the size of the file, and how many answers are the same."""
-    model.backbone_ = data.backbone.info
+    model.backbone_ = data.backbone.identity
     model.save(path)
     test = data.test.embeddings
     n_same = int(np.sum(load(path).predict(test) == model.predict(test)))

@@ -1,22 +1,8 @@
-"""Classifiers as fully connected layers, to be written down."""
+"""What a fully connected layer cannot hold."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from xlda.classifier import XLDA
-from xlda.layers.layer import Layer
-
-
-def active_layer(clf: XLDA) -> Layer:
-    """The equal layer, without classes that have no samples: their bias would be minus infinity.
-
-    With `power`, it is for embeddings after that power.
-    """
-    weight, bias = clf.to_linear()
-    active = np.flatnonzero(np.isfinite(bias))
-    labels = clf.classes_.tolist()
-    return Layer(weight[active], bias[active], [labels[row] for row in active])
 
 
 def refuse_power(clf: XLDA) -> None:

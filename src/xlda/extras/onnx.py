@@ -1,4 +1,4 @@
-"""The last linear layer of an ONNX network; classifiers as ONNX graphs. Needs `pip install 'xlda[onnx]'`."""
+"""The last linear layer of an ONNX network; classifiers as ONNX graphs. Needs the extra `onnx`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from xlda._internal.files import replaced
 from xlda.classifier import XLDA
-from xlda.extras._exported import active_layer
 from xlda.layers.onnx_files import LABELS, POWER, read_layer, split
 
 __all__ = ["read_layer", "split", "write"]
@@ -27,7 +26,7 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    weight, bias, labels = active_layer(clf)
+    weight, bias, labels = clf.to_layer()
     if top_k is not None:
         if isinstance(top_k, bool) or not isinstance(top_k, Integral) or not 1 <= top_k <= len(labels):
             raise ValueError(f"top_k is between 1 and the number of classes, {len(labels)}; got {top_k!r}.")

@@ -1,4 +1,4 @@
-"""Layers of torch, and XLDA as a module. Needs `pip install 'xlda[torch]'`."""
+"""Layers of torch, and XLDA as a module. Needs the extra `torch`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Self
 
+from xlda._internal.extras import needs
+
 try:
     import torch
 except ImportError:
-    raise ImportError("xlda.extras.torch needs torch: pip install 'xlda[torch]'") from None
+    raise needs("xlda.extras.torch", "torch", "torch") from None
 
 import numpy as np
 
@@ -113,7 +115,7 @@ class XLDAHead(torch.nn.Module):
         head, kind = self.clf.snapshot().head, (like.device, like.dtype)
         if self._layer is None or head is not self._layer_of or kind != self._layer_kind:
             with torch.inference_mode(False):  # so that it can be used with gradients later
-                weight, bias = (torch.from_numpy(array[head.live_rows]) for array in head.linear())
+                weight, bias = (torch.from_numpy(array[head.table.sorted_rows]) for array in head.linear())
                 self._layer = weight.to(*kind), bias.to(*kind)
             self._layer_of, self._layer_kind = head, kind
         return self._layer

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from xlda._internal.extras import needs
+
 SUFFIXES = {".ttf", ".otf", ".ttc", ".otc"}
 DEFAULT = (
     "DejaVu*.ttf",
@@ -46,7 +48,7 @@ def _carried_by_matplotlib() -> Path:
     # Importing matplotlib takes longer than reading its fonts, and may write to the home folder.
     spec = find_spec("matplotlib")
     if spec is None or spec.origin is None:
-        raise ImportError("The default fonts are those of matplotlib: pip install 'xlda[glyphs]'")
+        raise needs("Finding the default fonts", "matplotlib", "glyphs")
     return Path(spec.origin).parent / "mpl-data" / "fonts" / "ttf"
 
 

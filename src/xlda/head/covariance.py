@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.linalg import lapack
 
-from xlda._internal.arrays import Array, mirrored
+from xlda._internal.arrays import Array, mirror
 
 Shrinkage: TypeAlias = float | Literal["oas", "ledoit-wolf"]
 Target: TypeAlias = Literal["trace", "identity"]
@@ -32,7 +32,7 @@ def oas_shrinkage(covariance: Array, dof: float) -> float:
     >>> round(oas_shrinkage(np.diag([1.0, 2.0, 30.0]), dof=20), 3)
     0.175
     """
-    mean_square = float(np.mean(covariance**2))
+    mean_square = float(np.vdot(covariance, covariance)) / covariance.size
     squared_mean = float(np.trace(covariance) / len(covariance)) ** 2
     return _ratio(mean_square + squared_mean, (dof + 1.0) * (mean_square - squared_mean / len(covariance)))
 
@@ -48,7 +48,7 @@ def ledoit_wolf_shrinkage(covariance: Array, dof: float) -> float:
     0.16
     """
     n, trace = dof, float(np.trace(covariance))
-    squares = float(np.sum(covariance**2))
+    squares = float(np.vdot(covariance, covariance))
     return _ratio((n - 2.0) / n * squares + trace**2, (n + 2.0) * (squares - trace**2 / len(covariance)))
 
 
@@ -75,13 +75,14 @@ def inverse_covariance(
     """Inverse of the shrunk covariance, and the shrinkage that was used.
 
     Where the shrunk covariance is not positive definite, more shrinkage is used, with a warning.
-    Without any variance to go by, the inverse is I: the nearest mean wins.
+    Without any variance to go by, the inverse is I: the nearest mean wins. Beside the covariance, one matrix
+    of its size is made.
 
     >>> inverse_covariance(np.diag([1.0, 3.0]), dof=10, shrinkage=0.5)[0].round(3)
     array([[0.667, 0.   ],
            [0.   , 0.4  ]])
     """
-    if not np.isfinite(covariance).all():
+    if not all(np.isfinite(row).all() for row in covariance):
         raise ValueError("The covariance is not finite: embeddings or weights are too large.")
     asked = shrinkage_number(covariance, dof, shrinkage)
     if target == "trace" and np.trace(covariance) <= len(covariance) * np.finfo(np.float64).tiny:
@@ -110,10 +111,14 @@ def shrinkage_number(covariance: Array, dof: float, shrinkage: Shrinkage) -> flo
 
 
 def _inverse(matrix: Array) -> Array | None:
-    """Inverse by Cholesky, or None where the matrix is not positive definite to working precision."""
-    factor, failed = lapack.dpotrf(matrix, lower=True)
+    """Inverse by Cholesky, or None where the matrix is not positive definite to working precision.
+
+    Works in the memory of `matrix`, which is symmetric: as LAPACK has it, rows are columns.
+    """
+    factor, failed = lapack.dpotrf(matrix.T, lower=True, overwrite_a=True)
     pivots = np.diag(factor) ** 2
     if failed or not pivots.min() > len(matrix) * np.finfo(np.float64).eps * pivots.max():
         return None
-    lower, _ = lapack.dpotri(factor, lower=True)
-    return mirrored(lower)
+    inverse: Array = lapack.dpotri(factor, lower=True, overwrite_c=True)[0].T
+    mirror(inverse.T)
+    return inverse

@@ -21,7 +21,7 @@ from xlda.head.changed_rows import ChangedRows
 from xlda.head.covariance import Shrinkage, Target, inverse_covariance
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.model_samples import sampled_queries
-from xlda.labels import Labels
+from xlda.labels import LabelTable
 from xlda.moments import Moments
 from xlda.search.dense import Dense
 from xlda.search.protocol import Classes, Index, Search
@@ -43,8 +43,7 @@ class Head:
     number of classes. A row without samples has the bias -inf: it never wins.
     """
 
-    names: Array  # label of each row, None where there is none
-    label_dtype: type
+    table: LabelTable  # the label of each row
     centre: Array  # (n_features,)
     inverse: Array  # (n_features, n_features), of the shrunk covariance
     centre_weight: Array  # inverse times centre, float64: what `common_term` needs, once a head
@@ -61,12 +60,7 @@ class Head:
     @property
     def n_rows(self) -> int:
         """Rows of the model, the empty ones included."""
-        return len(self.names)
-
-    @property
-    def live_rows(self) -> Rows:
-        """Rows that have a label."""
-        return np.array([row for row, name in enumerate(self.names) if name is not None], dtype=np.intp)
+        return len(self.table.names)
 
     @property
     def nbytes(self) -> dict[str, int]:
@@ -76,10 +70,6 @@ class Head:
             "inverse": self.inverse.nbytes,
             "search": self.index.nbytes,
         }
-
-    def labels(self, rows: Rows) -> Array:
-        """Labels of `rows`, in the same shape."""
-        return self.names[rows].astype(self.label_dtype)
 
     def scores(self, embeddings: Array) -> Array:
         """Logit of every row for every embedding less the common term, shape (n, n_rows).
@@ -140,7 +130,7 @@ class Head:
         return weights, biases
 
     def updated(
-        self, moments: Moments, labels: Labels, rows: Rows, layer_rows: LayerRows | None = None
+        self, moments: Moments, table: LabelTable, rows: Rows, layer_rows: LayerRows | None = None
     ) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
         weights, bias, half_norms = _weighed(
@@ -154,8 +144,7 @@ class Head:
             )
         head = replace(
             self,
-            names=labels.names,
-            label_dtype=labels.dtype,
+            table=table,
             changed=self.changed.extended(rows, weights, bias, half_norms),
             n_seen=_n_seen(moments, layer_rows),
             log_total=None if self.log_total is None else _log_total(moments),
@@ -209,7 +198,7 @@ def most_changed(n_rows: int) -> int:
 
 def new_head(
     moments: Moments,
-    labels: Labels,
+    table: LabelTable,
     *,
     shrinkage: Shrinkage,
     target: Target,
@@ -223,7 +212,7 @@ def new_head(
     Costs O(d^3 + C d^2), and what the search needs.
     """
     inverse64, used = inverse_covariance(moments.covariance(), moments.dof, shrinkage, target)
-    n_rows, dtype = labels.n_rows, moments.dtype
+    n_rows, dtype = len(table.names), moments.dtype
     inverse, centre = inverse64.astype(dtype), moments.centre().astype(dtype)
     weights = np.empty((n_rows, moments.n_features), np.float16 if moments.half else dtype)
     bias, half_norms = np.empty(n_rows, dtype), np.empty(n_rows, dtype)
@@ -234,11 +223,17 @@ def new_head(
             if not moments.counts_of(block).any():  # as with a layer's rows that have no samples yet
                 weights[block], bias[block], half_norms[block] = 0.0, -np.inf, 0.0
                 continue
-            weights[block], bias[block], half_norms[block] = _weighed(
-                moments, block, centre, inverse, priors == "empirical"
-            )
+            with np.errstate(over="ignore"):  # it is refused below
+                weights[block], bias[block], half_norms[block] = _weighed(
+                    moments, block, centre, inverse, priors == "empirical"
+                )
 
     in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * moments.n_features**2))
+    if moments.half and not np.isfinite(weights).all():
+        raise ValueError(
+            "precision='half' cannot hold the weights of classes that differ so little. "
+            "Scale the embeddings up, or use precision='full'."
+        )
     fitted = None
     if layer_rows is not None:
         if moments.n_seen:
@@ -251,8 +246,7 @@ def new_head(
         )
     classes = _classes(moments, weights, bias, half_norms, inverse, centre, fitted)
     return Head(
-        names=labels.names,
-        label_dtype=labels.dtype,
+        table=table,
         centre=centre,
         inverse=inverse,
         centre_weight=inverse64 @ centre,

@@ -8,12 +8,13 @@ one of a wrong class. As samples of a class come, its row fades. `docs/math.md` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.section import Section
 from xlda.head.model_samples import MOST_MEANS, ModelSampler
 from xlda.moments import Moments
 
@@ -27,6 +28,10 @@ SPREAD = 0.7  # without such samples, of the layer's logits, as a share of that 
 LOST = 0.1  # and share of the queries that the layer may win
 FARTHEST = 4.0  # squared: times the spread of samples, that zero may be away
 ROWS_AT_ONCE = 4096  # classes that are scored at once
+
+SECTION, SECTION_VERSION = "layer", 1  # of a file
+TENSORS = ("weights", "bias", "worth")
+FLOATS = (np.float32, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +78,27 @@ class LayerRows:
         counted = np.minimum(counts[: len(self.worth)], AT_MOST)[self.worth > 0]
         return bool(counted.sum() >= ENOUGH * len(self))
 
-    def to_arrays(self) -> dict[str, Array]:
-        """As named tensors."""
-        return {f"layer_{name}": getattr(self, name) for name in ("weights", "bias", "worth")}
+    def to_section(self) -> Section:
+        """As a section of a file."""
+        return Section(SECTION, SECTION_VERSION, {name: getattr(self, name) for name in TENSORS})
 
     @classmethod
-    def from_arrays(cls, tensors: dict[str, Array]) -> LayerRows | None:
-        """What `to_arrays` gave; None where there is none among `tensors`."""
-        if "layer_weights" not in tensors:
-            return None
-        return cls(*(tensors[f"layer_{name}"] for name in ("weights", "bias", "worth")))
+    def from_section(cls, section: Section, names: Sequence[object], n_features: int) -> LayerRows:
+        """What `to_section` gave, for a model whose rows have these labels, None where there is none.
+
+        Anything else is a ValueError that says what is wrong, as a part of a sentence.
+        """
+        section.check_tensors(*TENSORS)
+        weights = section.tensor("weights", FLOATS, (None, n_features))
+        bias = section.tensor("bias", FLOATS, (len(weights),))
+        worth = section.tensor("worth", (np.float64,), (len(weights),))
+        if len(weights) > len(names):
+            raise ValueError(f"it has {len(weights)} rows of a layer for {len(names)} labels")
+        if (worth < 0).any() or not worth.any():
+            raise ValueError("its rows of a layer are worth less than nothing, or nothing at all")
+        if any(names[row] is None for row in np.flatnonzero(worth).tolist()):
+            raise ValueError("it has rows of a layer for classes without a label")
+        return cls(weights, bias, worth)
 
     def as_they_are(self) -> FittedLayerRows:
         """The layer itself: where nothing was learned beside it, nothing is to be fitted."""

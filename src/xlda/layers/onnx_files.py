@@ -1,4 +1,4 @@
-"""The last linear layer of an ONNX network, and the network without it. Needs `pip install 'xlda[onnx]'`."""
+"""The last linear layer of an ONNX network, and the network without it. Needs the extra `onnx`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from xlda._internal.extras import needs
+
 try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:
-    raise ImportError("xlda.extras.onnx needs onnx: pip install 'xlda[onnx]'") from None
+    raise needs("xlda.extras.onnx", "onnx", "onnx") from None
 
 import numpy as np
 

@@ -7,28 +7,31 @@ was added can be taken away again. `docs/math.md` derives the formulas.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from xlda._internal.arrays import Array, Rows, mirrored
+from xlda._internal.arrays import Array, Rows
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.moments.batch_update import EMPTY, BatchUpdate, left, working_memory
-from xlda.moments.rank_k import add_outer_products
+from xlda.moments.sample_buffer import A_FEW, SampleBuffer
+from xlda.moments.scatter import LEAST_WAITING, Scatter
 
-PENDING_BYTES = 40 * 2**20  # of residual rows kept before one rank-k product folds them in
 FIRST = 128  # embeddings that the origin is chosen from
 OFFSET = 8  # times its spread: a feature further from zero needs an origin
-MAX_PENDING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
-PIECE = 2048  # samples of a batch absorbed at once
+PIECE = LEAST_WAITING  # samples of a batch absorbed at once
 
 
 class Moments:
     """Running sums of a stream of (embedding, row) pairs, one row a class.
 
-    Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples.
+    Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples. A
+    few samples a call wait in a buffer until there are enough for a batch, or until somebody reads the
+    moments; whoever reads sees all of them.
     Means are kept in the precision of the widest embeddings seen (float32 or float64), or as float16 on
     request, relative to a point near the first of them, so that an offset common to all embeddings costs no
     accuracy; the scatter is always float64.
@@ -49,28 +52,39 @@ class Moments:
 
     def __init__(self, n_features: int, half: bool = False) -> None:
         self.n_features = n_features
-        self.n_classes = 0
-        self.n_samples = 0
+        self._n_classes = 0
+        self._n_samples = 0
         self._counts = np.zeros(0)
         self._origin = np.zeros(n_features, np.float32)
         self._shift: Array | None = None  # the origin where it is not zero
         self._has_origin = False
         self._offsets = np.zeros((0, n_features), np.float16 if half else np.float32)  # means less the origin
-        self._scatter = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
+        self._scatter = Scatter(n_features, self._origin.dtype)
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
-        self._pending: Array | None = None  # rows r whose r r^T is not in the scatter yet
-        self._n_pending = 0
-        self._pending_sign = 1
-        self._product: Array | None = None  # of the last fold: memory used over and over
+        self._buffer = SampleBuffer()  # samples that are in nothing of the above yet
         self._work: Array | None = None
+        self._change: Literal["done", "under way", "failed"] = "done"
 
     # -- reading
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of all arithmetic: float32, or float64 once a float64 embedding was seen."""
+        self.settle()
         return self._origin.dtype
+
+    @property
+    def n_classes(self) -> int:
+        """Rows, those without samples included."""
+        self.settle()
+        return self._n_classes
+
+    @property
+    def n_samples(self) -> int:
+        """Samples learned less those forgotten."""
+        self.settle()
+        return self._n_samples
 
     @property
     def half(self) -> bool:
@@ -80,22 +94,25 @@ class Moments:
     @property
     def counts(self) -> Array:
         """Total weight of each class, shape (n_classes,)."""
-        return self._counts[: self.n_classes].copy()
+        self.settle()
+        return self._counts[: self._n_classes].copy()
 
     def counts_of(self, rows: Rows | slice) -> Array:
         """Total weight of each class in `rows`."""
+        self.settle()
         return self._counts[rows]
 
     @property
     def means(self) -> Array:
         """Class means, shape (n_classes, n_features); NaN for a class without samples."""
         means = self.means_from(np.zeros(self.n_features))
-        means[self._counts[: self.n_classes] == 0] = np.nan
+        means[self._counts[: self._n_classes] == 0] = np.nan
         return means
 
     def means_from(self, point: Array, rows: Rows | slice | None = None) -> Array:
         """Class means less `point`, shape (n_rows, n_features), without the rounding of a large offset."""
-        offsets: Array = self._offsets[: self.n_classes]
+        self.settle()
+        offsets: Array = self._offsets[: self._n_classes]
         offsets = offsets if rows is None else offsets[rows]
         shift: Array = self._origin.astype(np.float64) - point
         means: Array = offsets + shift.astype(self.dtype)
@@ -103,18 +120,19 @@ class Moments:
 
     def centre(self) -> Array:
         """Mean of all samples, shape (n_features,), float64."""
-        share = self._counts[: self.n_classes] / (self.total or 1.0)
+        self.settle()
+        share = self._counts[: self._n_classes] / (self.total or 1.0)
         centre: Array = self._origin.astype(np.float64)
-        for start in range(0, self.n_classes, PIECE):
-            rows = slice(start, min(start + PIECE, self.n_classes))
+        for start in range(0, self._n_classes, PIECE):
+            rows = slice(start, min(start + PIECE, self._n_classes))
             centre += share[rows].astype(self.dtype) @ self._offsets[rows].astype(self.dtype, copy=False)
         return centre
 
     @property
     def scatter(self) -> Array:
         """Pooled within-class scatter, shape (n_features, n_features), float64."""
-        self.fold()
-        return mirrored(self._scatter)
+        self.settle()
+        return self._scatter.matrix()
 
     @property
     def dof(self) -> float:
@@ -130,12 +148,15 @@ class Moments:
 
     def covariance(self) -> Array:
         """Unbiased pooled within-class covariance; zero where no class has a second sample."""
-        return self.scatter / (self.dof or 1.0)
+        covariance = self.scatter
+        covariance /= self.dof or 1.0  # in place: the largest arrays that there are
+        return covariance
 
     @property
     def total(self) -> float:
         """Total weight of all classes."""
-        return float(self._counts[: self.n_classes].sum())
+        self.settle()
+        return float(self._counts[: self._n_classes].sum())
 
     @property
     def weight_learned(self) -> float:
@@ -145,34 +166,73 @@ class Moments:
     @property
     def nbytes(self) -> dict[str, int]:
         """Memory of each part."""
-        waiting = sum(part.nbytes for part in (self._pending, self._product, self._work) if part is not None)
+        scatter, waiting = self._scatter.nbytes
         return {
             "class means": self._offsets.nbytes + self._counts.nbytes,
-            "covariance": self._scatter.nbytes,
-            "rows waiting": waiting,
+            "covariance": scatter,
+            "rows waiting": waiting + (0 if self._work is None else self._work.nbytes),
         }
 
     @property
     def n_seen(self) -> int:
         """Classes that have samples."""
-        return int(np.count_nonzero(self._counts[: self.n_classes]))
+        self.settle()
+        return int(np.count_nonzero(self._counts[: self._n_classes]))
 
     # -- learning
 
     def update(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Add samples: `embeddings` (n, n_features), `rows` (n,), `weights` (n,), positive."""
-        self._absorb(embeddings, rows, weights, sign=1)
+        embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
+        if weights is not None or len(rows) > A_FEW:
+            with self._changing():
+                self._absorb(embeddings, rows, weights, sign=1)
+            return
+        if not self._buffer.has_room_for(embeddings):
+            self.settle()
+        self._buffer.add(embeddings, rows)
+
+    def settle(self) -> None:
+        """Bring the samples in the buffer into counts and means; refuse what a failed change has left."""
+        if self._change == "failed":
+            raise RuntimeError(
+                "A change of this classifier failed in the middle, and what it left makes no sense. "
+                "Load the classifier from its file, or fit it anew."
+            )
+        if self._change == "done" and len(self._buffer):
+            with self._changing():
+                pass  # but what every change begins with
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """All that changes counts, means or scatter stands in such a block; the buffer is emptied first.
+
+        Signals wait for its end. Where it fails all the same, as for lack of memory, nothing can be read.
+        """
+        if self._change == "failed":
+            self.settle()
+        with interrupt_afterwards():
+            try:
+                self._change = "under way"
+                if len(self._buffer):
+                    self._absorb(*self._buffer.take(), None, sign=1)
+                yield
+                self._change = "done"
+            finally:
+                self._change = "done" if self._change == "done" else "failed"
 
     def forget(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Take samples away again, exactly; more than a class has is an error and changes nothing."""
-        rows = np.asarray(rows, np.intp)
+        embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
+        self.settle()
         taken = np.bincount(rows, weights=None if weights is None else np.asarray(weights, np.float64))
         have = np.zeros(len(taken))
-        have[: self.n_classes] = self._counts[: min(len(taken), self.n_classes)]
+        have[: self._n_classes] = self._counts[: min(len(taken), self._n_classes)]
         short = np.flatnonzero(taken > have * (1 + EMPTY))
         if short.size:
             raise ForgetError(int(short[0]), float(taken[short[0]]), float(have[short[0]]))
-        self._absorb(embeddings, rows, weights, sign=-1)
+        with self._changing():
+            self._absorb(embeddings, rows, weights, sign=-1)
 
     def merge(self, other: Moments, rows: Rows | None = None) -> None:
         """Add all that `other` has learned; its class i goes to row `rows[i]` here (default i).
@@ -181,25 +241,26 @@ class Moments:
         """
         rows = np.arange(other.n_classes) if rows is None else rows
         other = copy.deepcopy(other) if other is self else other
-        self.widen(other.dtype)
-        self.grow(int(rows.max(initial=-1)) + 1)
-        if other._has_origin and not self._has_origin:
-            self._set_origin(other._origin)
-        if not self.frozen:
-            self._merge_scatter(other)
-        seen = np.flatnonzero(other._counts[: other.n_classes])
-        shift: Array = self._origin.astype(np.float64) - other._origin  # from their origin to this one
-        for start in range(0, len(seen), PIECE):
-            some = seen[start : start + PIECE]
-            offsets, counts = other._offsets[some], other._counts[some]
-            self._absorb_many(offsets, shift.astype(self.dtype), rows[some], counts, sign=1)
-        self.n_samples += other.n_samples
+        other.settle()
+        with self._changing():
+            self.widen(other.dtype)
+            self.grow(int(rows.max(initial=-1)) + 1)
+            if other._has_origin and not self._has_origin:
+                self._set_origin(other._origin)
+            if not self.frozen:
+                self._merge_scatter(other)
+            seen = np.flatnonzero(other._counts[: other.n_classes])
+            shift: Array = self._origin.astype(np.float64) - other._origin  # from their origin to this one
+            for start in range(0, len(seen), PIECE):
+                some = seen[start : start + PIECE]
+                offsets, counts = other._offsets[some], other._counts[some]
+                self._absorb_many(offsets, shift.astype(self.dtype), rows[some], counts, sign=1)
+            self._n_samples += other._n_samples
 
     def _merge_scatter(self, other: Moments) -> None:
-        other.fold()
         if other._frozen_dof is not None:  # so is the sum
-            self._frozen_dof = other._frozen_dof + (self.dof if self.n_samples else 0.0)
-        self._scatter += other._scatter
+            self._frozen_dof = other._frozen_dof + (self.dof if self._n_samples else 0.0)
+        self._scatter.add(other._scatter)
         self._dof_of_dropped += other._dof_of_dropped
 
     def __add__(self, other: Moments) -> Moments:
@@ -211,32 +272,35 @@ class Moments:
 
     def trust(self, means: Array, rows: Rows, weight: float) -> None:
         """Take class means on trust: each counts as `weight` samples and adds nothing to the scatter."""
-        frozen_dof, dof = self._frozen_dof, self.dof if self.n_seen else 0.0
-        self._frozen_dof = dof  # so that only counts and means learn
-        self._absorb(means, rows, np.full(len(rows), weight), sign=1)
-        self._frozen_dof = frozen_dof
-        self.n_samples -= len(rows)
-        self._dof_of_dropped = dof - (self.total - self.n_seen)
+        with self._changing():
+            frozen_dof, dof = self._frozen_dof, self.dof if self.n_seen else 0.0
+            self._frozen_dof = dof  # so that only counts and means learn
+            self._absorb(means, rows, np.full(len(rows), weight), sign=1)
+            self._frozen_dof = frozen_dof
+            self._n_samples -= len(rows)
+            self._dof_of_dropped = dof - (self.total - self.n_seen)
 
     def set_covariance(self, covariance: Array, dof: float) -> None:
         """Have this pooled within-class covariance, as if from samples with `dof` degrees of freedom."""
-        self.fold()
-        self._scatter = np.asfortranarray(np.triu(covariance) * dof)
-        self._dof_of_dropped = dof - (self.total - self.n_seen)
+        with self._changing():
+            self._scatter.replace(covariance * dof)
+            self._dof_of_dropped = dof - (self.total - self.n_seen)
 
     def join(self, into: int, other: int) -> None:
         """Make class `other` a part of class `into`; its row is left empty. Costs O(d)."""
-        count = self._counts[other : other + 1].copy()
-        if count[0] > 0:
-            offset = self._offsets[other : other + 1].copy()
-            self._absorb_many(offset, None, np.array([into]), count, sign=1)
-        self._clear(other)
+        with self._changing():
+            count = self._counts[other : other + 1].copy()
+            if count[0] > 0:
+                offset = self._offsets[other : other + 1].copy()
+                self._absorb_many(offset, None, np.array([into]), count, sign=1)
+            self._clear(other)
 
     def drop(self, row: int) -> None:
         """Let the class go. What it taught about the common covariance stays."""
-        if self._counts[row] > 0:
-            self._dof_of_dropped += float(self._counts[row]) - 1.0
-        self._clear(row)
+        with self._changing():
+            if self._counts[row] > 0:
+                self._dof_of_dropped += float(self._counts[row]) - 1.0
+            self._clear(row)
 
     def freeze(self) -> None:
         """Keep the covariance as it is now, if not kept already; counts and means go on learning."""
@@ -257,23 +321,16 @@ class Moments:
     def grow(self, n_classes: int) -> None:
         """Have at least `n_classes` rows."""
         self.reserve(n_classes)
-        self.n_classes = max(self.n_classes, n_classes)
+        self._n_classes = max(self._n_classes, n_classes)
 
     def fold(self) -> None:
-        """Bring the waiting rows into the scatter: one symmetric rank-k product, shared out among threads."""
-        if self._pending is None or not self._n_pending:
-            return
-        rows, sign = self._pending[: self._n_pending], self._pending_sign
-        if self._product is None:
-            self._product = np.zeros(self._scatter.shape, self.dtype, order="F")
-        with interrupt_afterwards():  # or the rows would count twice
-            add_outer_products(rows, sign, self._product, self._scatter)
-            self._n_pending = 0
+        """Bring all that waits into the scatter, so that the next to read it need not."""
+        self.settle()
+        self._scatter.fold()
 
     # -- how samples come in
 
-    def _absorb(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None, sign: int) -> None:
-        embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
+    def _absorb(self, embeddings: Array, rows: Rows, weights: ArrayLike | None, sign: int) -> None:
         weights = None if weights is None else np.asarray(weights, np.float64)
         if not len(rows):
             return
@@ -286,10 +343,9 @@ class Moments:
         else:
             each = np.ones(len(rows)) if weights is None else weights
             self._absorb_many(embeddings, self._shift, rows, each, sign)
-        self.n_samples = max(self.n_samples + sign * len(rows), 0)
+        self._n_samples = max(self._n_samples + sign * len(rows), 0)
         if sign < 0 and not self._counts.any() and not self._dof_of_dropped and not self.frozen:
-            self._scatter[:] = 0.0  # nothing is left, not even rounding
-            self._n_pending = 0
+            self._scatter.clear()  # nothing is left, not even rounding
 
     def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
         """One sample: the formula of one row, without the cost of a batch."""
@@ -302,7 +358,7 @@ class Moments:
         residual = embedding - offset
         if not self.frozen:
             scale = (weight * (before / after if after else 1.0)) ** 0.5
-            np.multiply(residual, scale, out=self._waiting(1, sign)[0])
+            np.multiply(residual, scale, out=self._scatter.waiting(1, sign)[0])
         residual *= sign * weight / after if after else 0.0
         offset += residual
         if not after:
@@ -317,7 +373,7 @@ class Moments:
         for start in range(0, len(rows), PIECE):
             piece = slice(start, start + PIECE)
             some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
-            waiting = None if self.frozen else self._waiting(len(some), sign)
+            waiting = None if self.frozen else self._scatter.waiting(len(some), sign)
             if self._work is None:
                 self._work = working_memory(self.n_features, self.dtype)
             BatchUpdate(
@@ -332,18 +388,6 @@ class Moments:
                 work=self._work,
             ).absorb()
 
-    def _waiting(self, n_rows: int, sign: int) -> Array:
-        """Room for the next rows waiting to be folded in."""
-        if self._pending is None:
-            capacity = PENDING_BYTES // (self.n_features * self.dtype.itemsize)
-            self._pending = np.empty((min(max(capacity, PIECE), MAX_PENDING), self.n_features), self.dtype)
-        if self._n_pending + n_rows > len(self._pending) or sign != self._pending_sign:
-            self.fold()
-        self._pending_sign = sign
-        start = self._n_pending
-        self._n_pending += n_rows
-        return self._pending[start : self._n_pending]
-
     def _set_origin(self, origin: Array) -> None:
         self._origin = origin.astype(self.dtype)
         self._shift = self._origin if self._origin.any() else None
@@ -352,9 +396,9 @@ class Moments:
     def widen(self, dtype: DTypeLike) -> None:
         """Go on in float64 where `dtype` asks for that."""
         if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
-            self.fold()
-            self._pending, self._product, self._work = None, None, None
+            self._work = None
             self._origin = self._origin.astype(np.float64)
+            self._scatter.widen(self._origin.dtype)
             self._shift = None if self._shift is None else self._origin
             if not self.half:
                 self._offsets = self._offsets.astype(np.float64)
@@ -367,10 +411,11 @@ class Moments:
 
     def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """All there is to know, as tensors (not copied where that can be) and as numbers."""
+        self.settle()
         tensors: dict[str, Array] = {
-            "counts": self._counts[: self.n_classes],
+            "counts": self._counts[: self._n_classes],
             "origin": self._origin,
-            "offsets": self._offsets[: self.n_classes],
+            "offsets": self._offsets[: self._n_classes],
             "scatter": self.scatter,
         }
         numbers = {
@@ -381,24 +426,25 @@ class Moments:
         return tensors, numbers
 
     @classmethod
-    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Moments:
-        """What `to_arrays` gave, as moments again."""
+    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Self:
+        """What `to_arrays` gave, as moments again. They keep the tensors, and change them."""
         offsets = tensors["offsets"]
         moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
         moments._origin = tensors["origin"]
-        moments.n_classes = len(offsets)
+        moments._n_classes = len(offsets)
         moments._counts, moments._offsets = tensors["counts"], offsets
         moments._set_origin(tensors["origin"])
-        moments._scatter = np.asfortranarray(np.triu(tensors["scatter"]))
+        moments._scatter = Scatter(moments.n_features, moments._origin.dtype)
+        moments._scatter.replace(tensors["scatter"])
         moments._has_origin = bool(moments._counts.any())
-        moments.n_samples = numbers["n_samples"]
+        moments._n_samples = numbers["n_samples"]
         moments._dof_of_dropped = numbers["dof_of_dropped"]
         moments._frozen_dof = numbers["frozen_dof"]
         return moments
 
     def __getstate__(self) -> dict[str, Any]:
-        self.fold()
-        return {**self.__dict__, "_pending": None, "_product": None, "_work": None}
+        self.settle()
+        return {**self.__dict__, "_work": None}
 
 
 class ForgetError(ValueError):

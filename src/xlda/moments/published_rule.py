@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from xlda._internal.arrays import Rows
+from xlda._internal.arrays import Array, Rows
 from xlda.moments import Moments
 
 
@@ -23,21 +22,23 @@ class PublishedMoments(Moments):
         return float(self.n_samples) if self._frozen_dof is None else self._frozen_dof
 
     def update(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Add samples in the order given. With S = t Sigma, the rule reads S += t/(t+1) r r^T."""
+        """Add samples, whose order matters; they have no weights."""
         if weights is not None:
             raise ValueError("The published rule has no sample weights. Use rule='exact'.")
-        embeddings = np.asarray(embeddings)
-        rows = np.asarray(rows, np.intp)
+        super().update(embeddings, rows)
+
+    def _absorb(self, embeddings: Array, rows: Rows, weights: ArrayLike | None, sign: int) -> None:
+        """Add samples in the order given. With S = t Sigma, the rule reads S += t/(t+1) r r^T."""
         self.widen(embeddings.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
         for embedding, row in zip(embeddings, rows, strict=True):
             residual = embedding.astype(self.dtype) - self._offsets[row]
             if not self.frozen:
-                scale = (self.n_samples / (self.n_samples + 1)) ** 0.5
-                self._waiting(1, 1)[0] = residual * self.dtype.type(scale)
+                scale = (self._n_samples / (self._n_samples + 1)) ** 0.5
+                self._scatter.waiting(1, 1)[0] = residual * self.dtype.type(scale)
             self._counts[row] += 1
             self._offsets[row] += residual / self.dtype.type(self._counts[row])
-            self.n_samples += 1
+            self._n_samples += 1
 
     def forget(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Refuse: see the class."""

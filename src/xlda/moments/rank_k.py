@@ -33,6 +33,7 @@ def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> 
     array([[10., 14.],
            [ 0., 20.]])
     """
+    _check(rows, product, total)
     d = rows.shape[1]
     parts = parts_for(rows.size * d)
     edges = [round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED for part in range(parts)] + [d]
@@ -47,6 +48,21 @@ def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> 
 
     in_parallel_with_blas(multiply, parts, parts)
     in_parallel(add, parts, parts)
+
+
+def _check(rows: Array, product: Array, total: Array) -> None:
+    """Refuse what BLAS would read or write beyond: it is given addresses, and asks no questions."""
+    square = rows.shape[1:] * 2
+    fits = rows.ndim == 2 and rows.dtype in _BLAS and rows.flags.c_contiguous
+    fits = fits and product.dtype == rows.dtype and total.dtype == np.float64
+    for array in (product, total):
+        fits = fits and array.shape == square and array.flags.f_contiguous and array.flags.writeable
+    if not fits:
+        raise ValueError(
+            "add_outer_products needs rows (n, d) in C order, and a product and a total (d, d) in Fortran "
+            f"order, float64 or all but the total float32; got {rows.dtype} {rows.shape}, {product.dtype} "
+            f"{product.shape} and {total.dtype} {total.shape}."
+        )
 
 
 def _multiply_panel(rows: Array, sign: int, first: int, last: int, product: Array) -> None:

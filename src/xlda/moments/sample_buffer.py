@@ -6,7 +6,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 
-MOST_A_CALL = 64  # samples a call; more are a batch of their own
+A_FEW = 64  # samples a call; more are a batch of their own
 CAPACITY = 512  # samples kept
 
 
@@ -15,8 +15,7 @@ class SampleBuffer:
 
     >>> buffer = SampleBuffer()
     >>> buffer.add(np.array([[1.0, 2.0]]), np.array([7]))
-    True
-    >>> buffer.add(np.ones((100, 2)), np.arange(100))
+    >>> buffer.has_room_for(np.ones((CAPACITY, 2)))
     False
     >>> buffer.take()
     (array([[1., 2.]]), array([7]))
@@ -32,19 +31,20 @@ class SampleBuffer:
     def __len__(self) -> int:
         return self._n
 
-    def add(self, embeddings: Array, rows: Rows) -> bool:
-        """Keep these too; False where there is no room, or they are too many or of another type."""
-        start, stop = self._n, self._n + len(rows)
-        if len(rows) > MOST_A_CALL or stop > CAPACITY:
+    def has_room_for(self, embeddings: Array) -> bool:
+        """Whether these can be added: they are not too many, and of the same type as those that are here."""
+        if self._n + len(embeddings) > CAPACITY:
             return False
+        return not self._n or embeddings.dtype == self._embeddings.dtype
+
+    def add(self, embeddings: Array, rows: Rows) -> None:
+        """Keep these too, for which there is room."""
+        start, stop = self._n, self._n + len(rows)
         if embeddings.dtype != self._embeddings.dtype or not len(self._embeddings):
-            if start:
-                return False
             self._embeddings = np.empty((CAPACITY, embeddings.shape[1]), embeddings.dtype)
         self._embeddings[start:stop] = embeddings
         self._rows[start:stop] = rows
         self._n = stop  # last, so that an interrupt leaves all of them or none
-        return True
 
     def take(self) -> tuple[Array, Rows]:
         """All of them, and have none any more. They are good until the next `add`."""

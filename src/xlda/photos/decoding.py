@@ -1,4 +1,4 @@
-"""The pixels of a photo, upright and in RGB. Needs pillow: `pip install 'xlda[images]'`."""
+"""The pixels of a photo, upright and in RGB. Needs the extra `images`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import io
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from xlda._internal.arrays import Array
+from xlda._internal.extras import needs
+from xlda._internal.upright import check_usable, upright_rgb
+from xlda.errors import BadSampleError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,38 +22,77 @@ MAX_PIXELS = 50_000_000
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_KEPT = {b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND"}
-_ORIENTATION = 0x0112  # the tag of EXIF
+
+PhotoContent: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | Image | Array"
 
 
-class BadImage(ValueError):  # noqa: N818 (it is the image that is bad)
-    """A file that cannot be used as an image; the message has its name and what is wrong."""
+class BadImage(BadSampleError):  # noqa: N818 (it is the image that is bad)
+    """Something that cannot be used as an image; the message has its name and what is wrong."""
 
 
-def open_photo(path: str | os.PathLike[str], max_pixels: int = MAX_PIXELS) -> Image:
+def open_photo(photo: PhotoContent, max_pixels: int = MAX_PIXELS, *, name: str | None = None) -> Image:
     """The photo in RGB, turned upright as its EXIF data says; whatever is transparent is on white.
 
-    A file that is broken, cut short, empty or no JPEG, PNG or WebP is a `BadImage`; so is one that has more
-    than `max_pixels`, which is known before anything is decoded. Threads may call this side by side: it
-    changes no setting of pillow or `warnings`, and pillow has nothing to warn of.
+    It is a path; the bytes of a JPEG, PNG or WebP file; a PIL image; or pixels of uint8, shaped (h, w),
+    (h, w, 3) or (h, w, 4). What is broken, cut short, empty or something else is a `BadImage`, in whose
+    message it has its `name`, by default the path; so is what has more than `max_pixels`, which is known
+    before anything is decoded. Threads may call this side by side, but for one PIL image: it changes no
+    setting of pillow or `warnings`, and pillow has nothing to warn of.
+
+    >>> open_photo(np.zeros((480, 640), np.uint8)).size
+    (640, 480)
     """
     _check_pillow()
-    data = Path(path).read_bytes()
-    if not data:
-        raise BadImage(f"{path} is empty; expected a JPEG, PNG or WebP image.")
+    if name is None:
+        name = os.fspath(photo) if isinstance(photo, str | os.PathLike) else "The photo"
+    content = Path(photo).read_bytes() if isinstance(photo, str | os.PathLike) else photo
     try:
-        image = _opened(data, max_pixels)
-        return _upright(_rgb(image), image.info.get("exif", b""))
+        return upright_rgb(_image(content, max_pixels))
     except BadImage as error:
-        raise BadImage(f"{path} {error}") from None
+        raise BadImage(f"{name} {error}") from None
     except Exception as error:  # a broken file can raise anything
-        raise BadImage(f"{path} is broken or cut short: {str(error).rstrip('.')}.") from error
+        raise BadImage(f"{name} is broken or cut short: {str(error).rstrip('.')}.") from error
 
 
 def _check_pillow() -> None:
     try:
         import PIL.Image  # noqa: F401
     except ImportError:
-        raise ImportError("Opening photos needs pillow: pip install 'xlda[images]'") from None
+        raise needs("Opening photos", "pillow", "images") from None
+
+
+def _image(content: Any, max_pixels: int) -> Image:
+    """The image as it is stored, unless it is too large or cannot be one."""
+    import PIL.Image
+
+    if isinstance(content, bytes | bytearray | memoryview):
+        return _opened(bytes(content), max_pixels)
+    if isinstance(content, np.ndarray):
+        content = _drawn(content)
+    if not isinstance(content, PIL.Image.Image):
+        raise BadImage(
+            f"is of type {type(content).__name__}; expected a path, the bytes of a file, a PIL image, "
+            "or an array of pixels."
+        )
+    try:
+        check_usable(content)
+    except ValueError as error:
+        raise BadImage(str(error)) from None
+    _check_size(content.size, max_pixels)
+    return content
+
+
+def _drawn(pixels: Array) -> Image:
+    import PIL.Image
+
+    if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))):
+        raise BadImage(
+            f"is an array of {pixels.dtype} and shape {pixels.shape}; expected uint8 and (height, width), "
+            "or (height, width, 3 or 4)."
+        )
+    if not pixels.size:
+        raise BadImage(f"has {pixels.shape[1]} x {pixels.shape[0]} pixels: nothing is in it.")
+    return PIL.Image.fromarray(np.ascontiguousarray(pixels))
 
 
 def _opened(data: bytes, max_pixels: int) -> Image:
@@ -56,6 +100,8 @@ def _opened(data: bytes, max_pixels: int) -> Image:
 
     Readers are called by name: `PIL.Image.open` tries them all, and warns of big images.
     """
+    if not data:
+        raise BadImage("is empty; expected a JPEG, PNG or WebP image.")
     image: Image
     if data.startswith(b"\xff\xd8\xff"):
         image = _jpeg_reader()(io.BytesIO(data))
@@ -71,7 +117,7 @@ def _opened(data: bytes, max_pixels: int) -> Image:
     else:
         raise BadImage("is not a JPEG, PNG or WebP image.")
     _check_size(image.size, max_pixels)
-    return image
+    return image.convert("I;16") if image.mode == "I" else image  # as older versions of pillow have such PNG
 
 
 def _check_size(size: tuple[int, int], max_pixels: int) -> None:
@@ -115,46 +161,3 @@ def _plain_png(data: bytes) -> bytes:
             kept.append(data[start:stop])
         start = stop
     return b"".join(kept)
-
-
-def _rgb(image: Image) -> Image:
-    import PIL.Image
-    import PIL.ImageChops
-
-    if image.mode.startswith("I"):  # 16 bits of grey; pillow would cut off all above 255
-        grey = np.asarray(image).astype(np.uint32)
-        return PIL.Image.fromarray(((grey * 255 + 32767) // 65535).astype(np.uint8)).convert("RGB")
-    if image.mode == "CMYK" and "adobe" not in image.info:  # pillow takes all for Adobe's, which are inverted
-        image = PIL.ImageChops.invert(image)
-    if "A" in image.mode or "transparency" in image.info:
-        white = PIL.Image.new("RGBA", image.size, "white")
-        image = PIL.Image.alpha_composite(white, image.convert("RGBA"))
-    return image.convert("RGB")
-
-
-def _upright(image: Image, exif: bytes) -> Image:
-    from PIL.Image import Transpose
-
-    turns = {
-        2: Transpose.FLIP_LEFT_RIGHT, 3: Transpose.ROTATE_180, 4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE, 6: Transpose.ROTATE_270, 7: Transpose.TRANSVERSE, 8: Transpose.ROTATE_90,
-    }  # fmt: skip
-    turn = turns.get(_orientation(exif))
-    image = image if turn is None else image.transpose(turn)
-    image.info = {}  # whoever looked at the orientation there would turn it again
-    return image
-
-
-def _orientation(exif: bytes) -> int:
-    """The orientation in the first directory of EXIF data; 1, upright, where none can be read."""
-    tiff = exif.removeprefix(b"Exif\0\0")
-    order: Literal["little", "big"] = "little" if tiff.startswith(b"II") else "big"
-
-    def number(at: int, n_bytes: int) -> int:
-        return int.from_bytes(tiff[at : at + n_bytes], order)
-
-    first = number(4, 4) + 2
-    for entry in range(first, min(first + 12 * number(first - 2, 2), len(tiff) - 11), 12):
-        if number(entry, 2) == _ORIENTATION:
-            return number(entry + 8, 4 if number(entry + 2, 2) == 4 else 2)
-    return 1

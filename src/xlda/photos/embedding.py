@@ -7,12 +7,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from xlda._internal.arrays import Array
-from xlda.photos.decoding import MAX_PIXELS, BadImage, open_photo
+from xlda.photos.decoding import MAX_PIXELS, BadImage, PhotoContent, open_photo
 from xlda.photos.finding import Photo
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 OnError = Literal["stop", "skip"]
 
+T = TypeVar("T")
+
 MOST_DECODERS = 8
+BATCH = 32  # photos decoded while as many are embedded
 
 
 class Embedder(Protocol):
@@ -37,12 +41,12 @@ class Embedder(Protocol):
         """Embeddings (n, n_features) of pixels (n, H, W, 3)."""
 
 
-class EmbeddedBatch(NamedTuple):
+class EmbeddedBatch(NamedTuple, Generic[T]):
     """Some consecutive photos: `embeddings` (n, d) of float32 beside their `photos`, and what was skipped."""
 
     embeddings: Array
-    photos: list[Photo]
-    skipped: list[tuple[Photo, str]]
+    photos: list[T]
+    skipped: list[tuple[T, str]]
 
 
 def embed_photos(
@@ -50,31 +54,20 @@ def embed_photos(
     backbone: Embedder,
     *,
     on_error: OnError = "stop",
-    batch_size: int = 32,
+    batch_size: int = BATCH,
     decoders: int | None = None,
     max_pixels: int = MAX_PIXELS,
-) -> Generator[EmbeddedBatch, None, None]:
+) -> Generator[EmbeddedBatch[Photo], None, None]:
     """Embeddings of `photos`, `batch_size` photos at a time, in their order.
 
     `decoders` threads, one for each core unless told otherwise, open and prepare photos while the network is
     at work; they are at most a batch ahead. With `on_error="skip"`, a photo that cannot be opened is left out
     and reported; with "stop" it is an error. The threads end with the iterator, however that ends.
     """
-    if on_error not in ("stop", "skip"):
-        raise ValueError(f'on_error={on_error!r}; expected "stop" or "skip".')
+    check_on_error(on_error)
     if batch_size < 1 or (decoders is not None and decoders < 1):
         raise ValueError(f"batch_size={batch_size}, decoders={decoders}; expected at least 1.")
-    return _batches(photos, backbone, on_error, batch_size, decoders or _n_decoders(), max_pixels)
 
-
-def _batches(
-    photos: Iterable[Photo],
-    backbone: Embedder,
-    on_error: OnError,
-    batch_size: int,
-    decoders: int,
-    max_pixels: int,
-) -> Generator[EmbeddedBatch, None, None]:
     def pixels(photo: Photo) -> Array | str:
         try:
             return backbone.prepare(open_photo(photo.path, max_pixels))
@@ -83,6 +76,49 @@ def _batches(
                 raise
             return str(error)
 
+    return _batches(photos, pixels, backbone, batch_size, decoders or _n_decoders())
+
+
+def embed_contents(photos: Iterable[PhotoContent], backbone: Embedder) -> Array:
+    """Embeddings (n, n_features) of photos of any kind, in their order; a bad one is an error that names it.
+
+    Memory holds a batch of photos, and all embeddings.
+    """
+
+    def pixels(numbered: tuple[str, Any]) -> Array | str:
+        return backbone.prepare(open_photo(numbered[1], name=numbered[0]))
+
+    batches = _batches(_named(photos), pixels, backbone, BATCH, _n_decoders())
+    with closing(batches):
+        found = [batch.embeddings for batch in batches]
+    return np.concatenate([np.empty((0, backbone.n_features), np.float32), *found])
+
+
+def _named(photos: Iterable[PhotoContent]) -> Iterator[tuple[str, PhotoContent]]:
+    """Photos with what they are called in errors."""
+    for number, photo in enumerate(photos, 1):
+        if isinstance(photo, str | os.PathLike):
+            yield os.fspath(photo), photo
+        elif isinstance(photo, bytes | bytearray | memoryview | np.ndarray):
+            yield f"Photo {number}", photo
+        else:  # a PIL image is decoded here: it may come twice, and two threads cannot share one
+            yield f"Photo {number}", open_photo(photo, name=f"Photo {number}")
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse what is no way to go on."""
+    if on_error not in ("stop", "skip"):
+        raise ValueError(f'on_error={on_error!r}; expected "stop" or "skip".')
+
+
+def _batches(
+    photos: Iterable[T],
+    pixels: Callable[[T], Array | str],
+    backbone: Embedder,
+    batch_size: int,
+    decoders: int,
+) -> Generator[EmbeddedBatch[T], None, None]:
+    """Photos embedded in batches; `pixels` gives those of one, or says why there are none."""
     pool = ThreadPoolExecutor(decoders, thread_name_prefix="xlda-decoder")
     try:
         ahead = _ahead(pool, pixels, photos, batch_size + decoders)
@@ -94,12 +130,12 @@ def _batches(
 
 def _ahead(
     pool: ThreadPoolExecutor,
-    work: Callable[[Photo], Array | str],
-    photos: Iterable[Photo],
+    work: Callable[[T], Array | str],
+    photos: Iterable[T],
     n_ahead: int,
-) -> Iterator[tuple[Photo, Array | str]]:
+) -> Iterator[tuple[T, Array | str]]:
     """Photos with the results of `work`, in order, with `n_ahead` of them under way."""
-    waiting: deque[tuple[Photo, Future[Array | str]]] = deque()
+    waiting: deque[tuple[T, Future[Array | str]]] = deque()
     for photo in photos:
         waiting.append((photo, pool.submit(work, photo)))
         if len(waiting) > n_ahead:
@@ -109,7 +145,7 @@ def _ahead(
         yield photo, result.result()
 
 
-def _embedded(batch: list[tuple[Photo, Array | str]], backbone: Embedder) -> EmbeddedBatch:
+def _embedded(batch: list[tuple[T, Array | str]], backbone: Embedder) -> EmbeddedBatch[T]:
     skipped = [(photo, result) for photo, result in batch if isinstance(result, str)]
     pixels = [result for _, result in batch if not isinstance(result, str)]
     photos = [photo for photo, result in batch if not isinstance(result, str)]

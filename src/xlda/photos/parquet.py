@@ -1,4 +1,4 @@
-"""Embeddings of photos in a Parquet file that survives interruptions. Needs `pip install 'xlda[parquet]'`.
+"""Embeddings of photos in a Parquet file that survives interruptions. Needs the extra `parquet`.
 
 While `embed_to_parquet` is at work, what is done lies in parts in a folder `<out>.parts`, each written whole
 or not at all. At the end they are joined into `<out>` and removed. A run that was stopped, even by `kill -9`,
@@ -22,8 +22,10 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.extras import needs
 from xlda._internal.files import flush_to_disk, replaced
 from xlda._internal.interrupts import interrupt_afterwards
+from xlda.identity import BackboneIdentity
 from xlda.photos.decoding import MAX_PIXELS, BadImage
 from xlda.photos.embedding import EmbeddedBatch, Embedder, OnError, embed_photos
 from xlda.photos.finding import Photo
@@ -49,14 +51,14 @@ class Summary(NamedTuple):
 class EmbeddingWriter:
     """A Parquet file of embeddings, as `XLDA.fit_source` reads it; use it in a `with` block.
 
-    Its columns are `embedding`, `label` (None where unknown) and `path`; `backbone_info`, and `more` texts by
+    Its columns are `embedding`, `label` (None where unknown) and `path`; `backbone`, and `more` texts by
     name, are kept in its metadata. The file appears when the block ends, whole, or not at all. `dtype` is
     "float32", or "float16" for half the size and about three digits.
 
-    >>> with EmbeddingWriter("shop.parquet", 2, backbone_info={"name": "tiny"}) as writer:
+    >>> with EmbeddingWriter("shop.parquet", 2, backbone=BackboneIdentity("tiny")) as writer:
     ...     writer.write(np.array([[0.5, 1.0]]), [Photo(Path("1.jpg"), "apple")])
-    >>> embedding_info("shop.parquet")
-    {'name': 'tiny'}
+    >>> embedding_info("shop.parquet").name
+    'tiny'
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class EmbeddingWriter:
         path: str | os.PathLike[str],
         n_features: int,
         *,
-        backbone_info: dict[str, Any],
+        backbone: BackboneIdentity,
         dtype: DType = "float32",
         more: dict[str, str] | None = None,
     ) -> None:
@@ -74,7 +76,7 @@ class EmbeddingWriter:
         self._replaced = replaced(self._path)
         self._schema = pa.schema(
             [("embedding", pa.list_(values, n_features)), ("label", pa.string()), ("path", pa.string())],
-            {"xlda.backbone": json.dumps(backbone_info, sort_keys=True), **(more or {})},
+            {"xlda.backbone": json.dumps(backbone.to_json(), sort_keys=True), **(more or {})},
         )
 
     def __enter__(self) -> Self:
@@ -118,21 +120,17 @@ def _check_text(photo: Photo) -> None:
         raise ValueError(f"{str(photo.path)!r} has a name that is not UTF-8. Rename it.") from None
 
 
-def embedding_info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a Parquet file of embeddings says about the backbone that made them."""
-    metadata = _metadata(Path(path))
-    if "xlda.backbone" not in metadata:
-        raise ValueError(f"{path} does not say which backbone made it; `xlda embed` has not written it.")
-    info: dict[str, Any] = json.loads(metadata["xlda.backbone"])
-    return info
+def embedding_info(path: str | os.PathLike[str]) -> BackboneIdentity:
+    """The backbone that made the embeddings in a Parquet file; a ValueError where the file does not say."""
+    return _backbone(Path(path), _metadata(Path(path)))
 
 
 def embed_to_parquet(
     photos: Sequence[Photo],
-    backbone: Embedder,
+    embedder: Embedder,
     out: str | os.PathLike[str],
     *,
-    backbone_info: dict[str, Any],
+    backbone: BackboneIdentity,
     on_error: OnError = "stop",
     batch_size: int = 32,
     decoders: int | None = None,
@@ -143,16 +141,16 @@ def embed_to_parquet(
 ) -> Summary:
     """Embed `photos` into the Parquet file `out`, or go on where an earlier call stopped.
 
-    What was done before is kept only if it is of the same photos, labels and `backbone_info`, and no photo
-    is newer; anything else is an error, or with `overwrite` made anew. Where `out` has all of it there is
-    nothing to do. `progress` is called with the number of photos done since its last call. Memory does not
-    grow with the photos, except for those skipped; on disk it takes twice the result while the parts are
-    joined.
+    `backbone` says what `embedder` is. What was done before is kept only if it is of the same photos, labels
+    and `backbone`, and no photo is newer; anything else is an error, or with `overwrite` made anew. Where
+    `out` has all of it there is nothing to do. `progress` is called with the number of photos done since its
+    last call. Memory does not grow with the photos, except for those skipped; on disk it takes twice the
+    result while the parts are joined.
     """
     out, report = Path(out), progress or (lambda n_photos: None)
     if not photos:
         raise ValueError("No photos to embed.")
-    kind = _Kind.of(photos, backbone_info, backbone.n_features, dtype)
+    kind = _Kind.of(photos, backbone, embedder.n_features, dtype)
     if out.exists() and not overwrite:
         kind.check(out, "Choose another name, or replace it with overwrite=True.")
         changed = _newer(photos, out)
@@ -169,7 +167,7 @@ def embed_to_parquet(
         report(parts.n_photos)
         batches = embed_photos(
             itertools.islice(photos, parts.n_photos, None),
-            backbone,
+            embedder,
             on_error=on_error,
             batch_size=batch_size,
             decoders=decoders,
@@ -187,39 +185,37 @@ def embed_to_parquet(
 class _Kind(NamedTuple):
     """What embeddings are of and from; those of another kind are not mixed with them."""
 
-    backbone_info: dict[str, Any]
+    backbone: BackboneIdentity
     n_features: int
     dtype: DType
     marks: dict[str, str]
 
     @classmethod
-    def of(
-        cls, photos: Sequence[Photo], backbone_info: dict[str, Any], n_features: int, dtype: DType
-    ) -> Self:
+    def of(cls, photos: Sequence[Photo], backbone: BackboneIdentity, n_features: int, dtype: DType) -> Self:
         digest = hashlib.sha256()
         for photo in photos:
             digest.update(json.dumps([str(photo.path), photo.label]).encode())
         marks = {"xlda.photos": digest.hexdigest(), "xlda.values": f"{n_features} {dtype}"}
-        return cls(backbone_info, n_features, dtype, marks)
+        return cls(backbone, n_features, dtype, marks)
 
     def writer(self, path: Path, skipped: list[tuple[Photo, str]]) -> EmbeddingWriter:
         noted = json.dumps([[str(photo.path), photo.label, reason] for photo, reason in skipped])
         more = {**self.marks, "xlda.skipped": noted}
-        return EmbeddingWriter(
-            path, self.n_features, backbone_info=self.backbone_info, dtype=self.dtype, more=more
-        )
+        return EmbeddingWriter(path, self.n_features, backbone=self.backbone, dtype=self.dtype, more=more)
 
     def check(self, path: Path, cure: str) -> None:
         """Raise a ValueError unless `path` holds this kind."""
         try:
             metadata = _metadata(path)
+            found = _backbone(path, metadata)
         except ValueError as error:
             raise ValueError(f"{error} {cure}") from error
-        wanted = {"xlda.backbone": json.dumps(self.backbone_info, sort_keys=True), **self.marks}
-        what = {"xlda.backbone": "another backbone", "xlda.photos": "other photos or labels"}
-        other = [
-            what.get(mark, "another dtype or length") for mark in wanted if metadata.get(mark) != wanted[mark]
-        ]
+        is_other = {
+            "another backbone": not self.backbone.is_same(found) and self.backbone != found,
+            "other photos or labels": metadata.get("xlda.photos") != self.marks["xlda.photos"],
+            "another dtype or length": metadata.get("xlda.values") != self.marks["xlda.values"],
+        }
+        other = [what for what, is_so in is_other.items() if is_so]
         if other:
             raise ValueError(f"{path} is of {' and '.join(other)}. {cure}")
 
@@ -229,7 +225,7 @@ class _Parts:
 
     def __init__(self, folder: Path, kind: _Kind, photos: Sequence[Photo], overwrite: bool) -> None:
         self._folder, self._kind = folder, kind
-        self._pending: list[EmbeddedBatch] = []
+        self._pending: list[EmbeddedBatch[Photo]] = []
         self._since = time.monotonic()
         self.files: list[Path] = []
         self.n_photos = 0
@@ -246,7 +242,7 @@ class _Parts:
                 self.files.append(file)
                 self.n_photos = stop
 
-    def add(self, batch: EmbeddedBatch) -> None:
+    def add(self, batch: EmbeddedBatch[Photo]) -> None:
         self._pending.append(batch)
         n_photos = sum(len(batch.photos) + len(batch.skipped) for batch in self._pending)
         if n_photos >= PART_PHOTOS or time.monotonic() - self._since > PART_SECONDS:
@@ -340,9 +336,20 @@ def _metadata(path: Path) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in metadata.items() if key.startswith(b"xlda.")}
 
 
+def _backbone(path: Path, metadata: dict[str, str]) -> BackboneIdentity:
+    """What the metadata of a file say of its backbone, whichever version of xlda wrote them."""
+    try:
+        found = BackboneIdentity.from_json(json.loads(metadata.get("xlda.backbone", "null")))
+    except ValueError as error:
+        raise ValueError(f"{path} has metadata xlda.backbone that cannot be read: {error}") from error
+    if found is None:
+        raise ValueError(f"{path} does not say which backbone made it; `xlda embed` has not written it.")
+    return found
+
+
 def _arrow() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Storing embeddings needs pyarrow: pip install 'xlda[parquet]'") from None
+        raise needs("Storing embeddings", "pyarrow", "parquet") from None
     return pyarrow

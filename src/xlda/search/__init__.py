@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlda.errors import NewerFileError
 from xlda.search.dense import Dense
 from xlda.search.faiss import Faiss
 from xlda.search.fisher import Fisher
 from xlda.search.lsh import LSH
-from xlda.search.protocol import Classes, Index, Search
+from xlda.search.protocol import Classes, Index, Search, restored, saved_by
 
-__all__ = ["LSH", "Classes", "Dense", "Faiss", "Fisher", "Index", "Search", "check_search", "chosen_search"]
+__all__ = [
+    "LSH",
+    "Classes",
+    "Dense",
+    "Faiss",
+    "Fisher",
+    "Index",
+    "Search",
+    "check_search",
+    "chosen_search",
+    "restored",
+    "saved_by",
+    "search_from_json",
+    "search_to_json",
+]
 
 MANY = 2**22  # numbers in the weights: with more, looking at all of them takes longer than searching
 MANY_HALF = 2**20  # the same in half precision: they are converted at every call
@@ -55,9 +70,24 @@ def search_to_json(search: str | Search) -> Any:
 
 
 def search_from_json(value: Any) -> str | Search:
-    """A search as it was read from a file."""
+    """A search as it was read from a file.
+
+    What this version does not know is a `NewerFileError`, what cannot be a ValueError: parts of a sentence.
+    """
+    name = value.get("name") if isinstance(value, dict) else value
+    if not isinstance(name, str):
+        raise ValueError("its search is neither a name nor has one")
+    if name not in KINDS and value != "auto":
+        raise NewerFileError("a search that this xlda does not know")
     if isinstance(value, str):
         return value
-    fields = dict(value)
-    search: Search = KINDS[fields.pop("name")](**fields)
+    fields = {key: setting for key, setting in value.items() if key != "name"}
+    defaults = {key: setting for key, setting in vars(_DEFAULTS[name]).items() if key not in PICKED_BY}
+    for key, setting in fields.items():
+        if key not in defaults:
+            raise NewerFileError("a setting of its search that this xlda does not know")
+        kinds = (int, float) if type(defaults[key]) is float else (type(defaults[key]),)
+        if type(setting) not in kinds or (isinstance(setting, int) and setting < 0):
+            raise ValueError(f"{key} of its search is nothing that can be")
+    search: Search = KINDS[name](**fields)
     return search

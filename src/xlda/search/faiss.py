@@ -1,4 +1,4 @@
-"""Search by the graph or the inverted lists of FAISS; needs `pip install 'xlda[faiss]'`."""
+"""Search by the graph or the inverted lists of FAISS; needs the extra `faiss`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.extras import needs
 from xlda._internal.half_precision import times_weights
 from xlda.search.coordinates import Coordinates, fisher_coordinates
 from xlda.search.protocol import Classes, Index
@@ -138,5 +139,5 @@ def _library() -> Any:
     try:
         import faiss
     except ImportError:
-        raise ImportError("This search needs FAISS: pip install 'xlda[faiss]'.") from None
+        raise needs("This search", "FAISS", "faiss") from None
     return faiss

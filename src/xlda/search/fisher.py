@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 MANY_QUERIES = 8  # from which on a matrix product of all coordinates pays
 GROWN = 1.5  # times as many classes: the plan is made anew
 PRODUCT = 0.026  # nanoseconds for a multiplication in a matrix product
+SAVED_AS = "fisher"  # the plan, in a file
 SEARCHED = 200_000.0  # to search for one of many queries, beside the products
 
 
@@ -49,7 +50,7 @@ class Fisher:
         """Compute coordinates, O(d^3 + C d p); make a plan, where the last is not for so many classes."""
         plan = self._last_plan(previous)
         grown = 0.0 if plan is None else int(np.isfinite(classes.bias).sum()) / max(plan.n_classes, 1)
-        if not 1 / GROWN < grown < GROWN:
+        if plan is not None and not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
             plan = None
         n_coordinates = min(MOST_COORDINATES, len(classes.centre)) if plan is None else plan.prefixes[-1]
         coordinates = fisher_coordinates(classes, n_coordinates, self.seed)
@@ -59,6 +60,12 @@ class Fisher:
             coordinates = coordinates.first(plan.prefixes[-1])
         stages = tuple(Stage.of(classes, points, *edges) for edges in plan.stages)
         return FisherIndex(self, plan, coordinates, stages, classes.weights, classes.bias)
+
+    def restored(self, saved: dict[str, Any]) -> Fisher:
+        """See `Restoring`. A plan of one's own, and queries to make one for, come first."""
+        if self.queries is not None or self.plan is not None:
+            return self
+        return replace(self, plan=Plan.from_json(saved.get(SAVED_AS)))
 
     def _last_plan(self, previous: Index | None) -> Plan | None:
         """That of the last index, if it was picked in the same way, or the one given."""
@@ -189,6 +196,10 @@ class FisherIndex:
             for stage in self.stages
         )
         return FisherIndex(self.search, self.plan, self.coordinates, stages, classes.weights, classes.bias)
+
+    def to_save(self) -> dict[str, Any]:
+        """See `Saving`: the plan."""
+        return {SAVED_AS: asdict(self.plan)}
 
     def describe(self) -> dict[str, Any]:
         """See `Index`."""

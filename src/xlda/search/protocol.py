@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -66,3 +66,29 @@ class Search(Protocol):
 
     def index(self, classes: Classes, previous: Index | None = None) -> Index:
         """Make the classes ready to be searched. `previous` is the last index of the same classifier."""
+
+
+@runtime_checkable
+class Saving(Protocol):
+    """An `Index` that took long to make, and can say what will make the next one sooner."""
+
+    def to_save(self) -> dict[str, Any]:
+        """What is worth keeping, also in a file: a dict that JSON can hold, for `Restoring`."""
+
+
+@runtime_checkable
+class Restoring(Protocol):
+    """A `Search` that takes back what an index of it gave."""
+
+    def restored(self, saved: dict[str, Any]) -> Search:
+        """This search with what `Saving` gave, perhaps in a file; itself where that is of no use to it."""
+
+
+def saved_by(index: Index | None) -> dict[str, Any] | None:
+    """What is worth keeping of an index, for whoever makes the next one; None, of most."""
+    return index.to_save() if isinstance(index, Saving) else None
+
+
+def restored(search: Search, saved: dict[str, Any] | None) -> Search:
+    """A search with what `saved_by` gave, if it takes that."""
+    return search if saved is None or not isinstance(search, Restoring) else search.restored(saved)

@@ -20,6 +20,7 @@ NEAREST_BY = 64  # coordinates that say which classes are near to another
 FAMILIES = (2, 4, 8)  # how many of them
 N_QUERIES = 1024  # drawn from the model where none are given
 SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
+MOST = 2**48  # classes, and more than there can be
 
 MOST_STAGES = 4  # before the exact scores
 STREAMED = 0.1  # nanoseconds to read a number in order
@@ -40,10 +41,20 @@ class Plan:
     agreement: float  # share of these with the winner among those kept
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Plan:
-        """A plan as it was read from a file."""
+    def from_json(cls, fields: Any) -> Plan | None:
+        """A plan as it was read from a file; None where it cannot be one."""
+        if not isinstance(fields, dict) or set(fields) != set(cls.__dataclass_fields__):
+            return None
+        numbers = [fields["prefixes"], fields["kept"], fields["kept_for_five"]]
+        if not all(_are_counts(some) and len(some) == len(numbers[0]) for some in numbers):
+            return None
         lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-        return cls(**{**fields, **lists})
+        plan = cls(**{**fields, **lists})
+        shares = plan.target, plan.agreement
+        growing = all(before < after for before, after in pairwise((0, *plan.prefixes)))
+        if not growing or not _are_counts([plan.n_classes, plan.n_queries]):
+            return None
+        return plan if all(isinstance(share, float) and 0 <= share <= 1 for share in shares) else None
 
     def n_kept(self, stage: int, k: int) -> int:
         """Candidates that a stage keeps for the `k` best; between one and five, and beyond, on a line."""
@@ -54,6 +65,13 @@ class Plan:
     def stages(self) -> list[tuple[int, int]]:
         """Where the coordinates of each stage begin and end."""
         return list(pairwise((0, *self.prefixes)))
+
+
+def _are_counts(values: Any) -> bool:
+    """Whether these are positive whole numbers, at least one."""
+    if not isinstance(values, list | tuple) or not values:
+        return False
+    return all(type(value) is int and 0 < value < MOST for value in values)
 
 
 def tuned(

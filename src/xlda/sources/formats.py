@@ -5,7 +5,6 @@ Files are read, not mapped: pages of a mapped file count as memory of the proces
 
 from __future__ import annotations
 
-import json
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,15 +15,10 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
-from safetensors import SafetensorError, safe_open
 
 from xlda._internal.arrays import Array
-
-_SAFETENSORS_DTYPES = {
-    "F16": "<f2", "F32": "<f4", "F64": "<f8",
-    "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
-    "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
-}  # fmt: skip
+from xlda._internal.extras import needs
+from xlda._internal.safetensors_file import BadSafetensorsError, TensorPlace, read_header
 
 
 class Shard(ABC):
@@ -162,25 +156,15 @@ class SafetensorsShard(RowReaderShard):
 
     @contextmanager
     def _open(self) -> Iterator[tuple[RowReader, RowReader | None]]:
-        try:
-            with safe_open(self._path, framework="np") as file:  # checks the header and the size
-                found = list(file.keys())
-        except SafetensorError as error:
-            raise ValueError(f"not a complete safetensors file: {error}.") from error
-        _check_names(self._names, found, "tensor")
         with ExitStack() as stack:
-            rows = [self._rows(stack.enter_context(self._path.open("rb")), name) for name in self._names]
+            streams = [stack.enter_context(self._path.open("rb")) for _ in self._names]
+            try:
+                tensors = read_header(streams[0]).tensors
+            except BadSafetensorsError as error:
+                raise ValueError(f"not a complete safetensors file: {error}.") from error
+            _check_names(self._names, list(tensors), "tensor")
+            rows = [_tensor_rows(*pair, tensors[pair[1]]) for pair in zip(streams, self._names, strict=True)]
             yield rows[0], rows[1] if len(rows) > 1 else None
-
-    def _rows(self, stream: IO[bytes], name: str) -> RowReader:
-        header_bytes = int.from_bytes(stream.read(8), "little")
-        tensor = json.loads(stream.read(header_bytes))[name]
-        if tensor["dtype"] not in _SAFETENSORS_DTYPES:
-            raise ValueError(
-                f"tensor {name!r} is {tensor['dtype']}; expected F16, F32 or F64, and integer labels."
-            )
-        stream.seek(8 + header_bytes + tensor["data_offsets"][0])
-        return RowReader(stream, np.dtype(_SAFETENSORS_DTYPES[tensor["dtype"]]), tuple(tensor["shape"]))
 
 
 class ParquetShard(Shard):
@@ -221,7 +205,7 @@ def _parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Reading Parquet needs pyarrow: pip install 'xlda[parquet]'") from None
+        raise needs("Reading Parquet", "pyarrow", "parquet") from None
     return pyarrow.parquet
 
 
@@ -249,6 +233,13 @@ def _npy_rows(stream: IO[bytes]) -> RowReader:
     if fortran and len(shape) > 1:
         raise ValueError("an array in Fortran order; save np.ascontiguousarray of it.")
     return RowReader(stream, dtype, shape)
+
+
+def _tensor_rows(stream: IO[bytes], name: str, place: TensorPlace) -> RowReader:
+    if place.dtype is None or place.dtype.kind == "b":
+        raise ValueError(f"tensor {name!r} is {place.kind}; expected F16, F32 or F64, and integer labels.")
+    stream.seek(place.start)
+    return RowReader(stream, place.dtype, place.shape)
 
 
 def _names(embeddings: str, labels: str | None) -> tuple[str, ...]:

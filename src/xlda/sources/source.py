@@ -89,7 +89,7 @@ def open_source(where: Any, *, embeddings: str = "embedding", labels: str | None
 
     With `labels=None` there are none, as `XLDA.from_linear` wants it: one array, one `.npy` file, or files.
 
-    Parquet needs pyarrow: `pip install 'xlda[parquet]'`.
+    Parquet needs the extra `parquet`.
 
     >>> source = open_source(([[1.0], [2.0], [3.0]], ["a", "b", "c"]))
     >>> [batch.labels for batch in source.batches(2)]

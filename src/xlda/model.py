@@ -1,0 +1,149 @@
+"""All that a classifier has learned: labels, moments and the rows of a layer, changed together."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.interrupts import interrupt_afterwards
+from xlda._internal.locks import fork_safe_lock
+from xlda.head import Head
+from xlda.head.layer_rows import LayerRows
+from xlda.labels import Label, Labels
+from xlda.moments import ForgetError, Moments
+from xlda.upkeep import Scoring, Upkeep
+
+
+class Model:
+    """What was learned, and the head that scores it.
+
+    Embeddings, labels and weights are checked by whoever calls. Every change holds the lock, is whole or
+    does not happen, and is told to the upkeep.
+    """
+
+    def __init__(self, moments: Moments, labels: Labels | None = None, started_with: Any = None) -> None:
+        self.moments = moments
+        self.labels = Labels() if labels is None else labels
+        self.layer_rows: LayerRows | None = None  # rows of a layer that nobody has samples of
+        self.started_with = started_with  # parameters that cannot change once something was learned
+        self.upkeep = Upkeep()
+        self.lock = fork_safe_lock()  # learning and bringing the head up to date take turns
+
+    def learn(
+        self,
+        embeddings: Array,
+        labels: list[Label],
+        weights: Array | None = None,
+        ahead: Sequence[Label] = (),
+    ) -> None:
+        """Learn samples of known labels and of new ones; labels named `ahead` become known without any."""
+        self.labels.check_kind(ahead, labels)
+        with self.lock:
+            rows = None if ahead else self.labels.rows_if_known(labels)
+            if rows is None:
+                rows = self._welcome(ahead, labels)
+            # In this order an interrupt between the two costs a needless look at these rows, and no sample.
+            self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
+            self.moments.update(embeddings, rows, weights)
+
+    def _welcome(self, ahead: Sequence[Label], labels: list[Label]) -> Rows:
+        """Rows of `labels`, making room for those that are new and for those named ahead."""
+        with interrupt_afterwards():
+            self.moments.reserve(self.labels.n_rows_with(ahead, labels))  # memory first: it may not be had
+            named = self.labels.add(ahead)
+            rows = self.labels.add(labels)
+            self.moments.grow(self.labels.n_rows)
+            self.upkeep.changed(np.union1d(named, rows))
+            return rows
+
+    def forget(self, embeddings: Array, labels: list[Label], weights: Array | None = None) -> None:
+        """Undo having learned these samples; more than a class has is an error that names it."""
+        with self.lock, interrupt_afterwards():
+            rows = self.labels.rows(labels)
+            try:
+                self.moments.forget(embeddings, rows, weights)
+            except ForgetError as error:
+                name = self.labels.name(error.row)
+                raise ValueError(
+                    f"Cannot forget {error.taken:g} of class {name!r}: it has learned {error.have:g}."
+                ) from None
+            self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
+
+    def remove(self, label: Label) -> None:
+        """Let a class go; what it taught about the covariance stays."""
+        with self.lock, interrupt_afterwards():
+            row = int(self.labels.rows([label])[0])
+            self.moments.drop(row)
+            self.labels.remove(label)
+            if self.layer_rows is not None and self.layer_rows.has(row):
+                self.layer_rows = self.layer_rows.without(row) or None
+                self.upkeep.start_over()
+            self.upkeep.changed(np.array([row]))
+
+    def rename(self, old: Label, new: Label) -> None:
+        """Give a class another label."""
+        with self.lock, interrupt_afterwards():
+            self.upkeep.changed(np.array([self.labels.rename(old, new)]))
+
+    def join(self, into: Label, other: Label) -> None:
+        """Make one class a part of another."""
+        with self.lock, interrupt_afterwards():
+            kept, gone = self.labels.rows([into, other]).tolist()
+            if kept == gone:
+                raise ValueError(f"merge_classes needs two classes; got {into!r} twice.")
+            for row in (kept, gone):
+                if self.layer_rows is not None and self.layer_rows.has(row):
+                    name = self.labels.name(row)
+                    raise ValueError(f"Class {name!r} comes from a layer, whose rows cannot be merged.")
+            count = float(self.moments.counts_of(gone))
+            self.moments.join(kept, gone)
+            self.labels.remove(other)
+            self.upkeep.changed(np.array([kept, gone]), count)
+
+    def merge(self, other: Model) -> None:
+        """Learn all that another model has learned from samples."""
+        one, two = sorted((self, other), key=lambda model: id(model.lock))  # so that none waits for ever
+        with one.lock, two.lock, interrupt_afterwards():
+            table = other.labels.table()
+            theirs = table.sorted_rows
+            labels = table.names[theirs].tolist()
+            self.labels.check_kind(labels)
+            self.moments.reserve(self.labels.n_rows_with(labels))
+            rows = np.zeros(other.moments.n_classes, np.intp)
+            rows[theirs] = self.labels.add(labels)
+            self.moments.grow(self.labels.n_rows)
+            self.moments.merge(other.moments, rows)
+            self.upkeep.changed(rows[theirs], other.moments.weight_learned)
+
+    def head(self, scoring: Scoring, renew: float) -> Head:
+        """The head of all that was learned before this call."""
+        served = self.upkeep.served  # read once: another thread may be putting the next one there
+        if served is not None and served.version == self.upkeep.version and served.scoring == scoring:
+            return served.head
+        with self.lock:
+            return self.upkeep.head(scoring, renew, self.moments, self.labels, self.layer_rows)
+
+    @property
+    def nbytes(self) -> dict[str, int]:
+        """Memory of each part, but the head."""
+        layer = {} if self.layer_rows is None else {"imported layer": self.layer_rows.nbytes}
+        return {**self.moments.nbytes, **layer}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        other = Model.__new__(Model)
+        other.__setstate__(self._copied(memo))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._copied({})  # a copy: the lock is let go before it is written
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, lock=fork_safe_lock())
+
+    def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
+        with self.lock:
+            return copy.deepcopy({name: part for name, part in self.__dict__.items() if name != "lock"}, memo)

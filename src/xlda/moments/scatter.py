@@ -1,0 +1,97 @@
+"""A sum of outer products of rows that come a few at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlda._internal.arrays import Array, mirrored
+from xlda._internal.interrupts import interrupt_afterwards
+from xlda.moments.rank_k import add_outer_products
+
+WAITING_BYTES = 40 * 2**20  # of rows kept before one rank-k product folds them in
+MOST_WAITING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
+LEAST_WAITING = 2048  # rows that there is always room for
+
+
+class Scatter:
+    """The sum, (d, d) of float64, and the rows waiting to be folded into it by one symmetric product.
+
+    >>> scatter = Scatter(2, np.dtype(np.float64))
+    >>> scatter.waiting(1, sign=1)[:] = [1.0, 2.0]
+    >>> scatter.matrix()
+    array([[1., 2.],
+           [2., 4.]])
+    """
+
+    def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype  # of the rows
+        self._total = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
+        self._rows: Array | None = None
+        self._n_rows = 0
+        self._sign = 1  # whether the waiting rows are to be added or taken away
+        self._product: Array | None = None  # of the last fold: memory used over and over
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Memory of the sum, and of the rows waiting with what folding them needs."""
+        waiting = sum(part.nbytes for part in (self._rows, self._product) if part is not None)
+        return self._total.nbytes, waiting
+
+    def waiting(self, n_rows: int, sign: int) -> Array:
+        """Room for the next rows, (n_rows, d), whose outer products are added (`sign` 1) or taken away (-1).
+
+        `n_rows` is at most `LEAST_WAITING`.
+        """
+        if self._rows is None:
+            d = len(self._total)
+            capacity = WAITING_BYTES // (d * self._dtype.itemsize)
+            self._rows = np.empty((min(max(capacity, LEAST_WAITING), MOST_WAITING), d), self._dtype)
+        if self._n_rows + n_rows > len(self._rows) or sign != self._sign:
+            self.fold()
+        self._sign = sign
+        start = self._n_rows
+        self._n_rows += n_rows
+        return self._rows[start : self._n_rows]
+
+    def fold(self) -> None:
+        """Bring the waiting rows into the sum: one symmetric rank-k product, shared out among threads."""
+        if self._rows is None or not self._n_rows:
+            return
+        if self._product is None:
+            self._product = np.zeros(self._total.shape, self._dtype, order="F")
+        with interrupt_afterwards():  # or the rows would count twice
+            add_outer_products(self._rows[: self._n_rows], self._sign, self._product, self._total)
+            self._n_rows = 0
+
+    def matrix(self) -> Array:
+        """The sum as a symmetric matrix, (d, d)."""
+        self.fold()
+        return mirrored(self._total)
+
+    def add(self, other: Scatter) -> None:
+        """Add all of another sum."""
+        other.fold()
+        self._total += other._total
+
+    def replace(self, matrix: Array) -> None:
+        """Have this symmetric matrix for the sum, and no rows waiting; its memory is taken over."""
+        lower = np.ascontiguousarray(matrix)
+        for row in range(len(lower)):
+            lower[row, row + 1 :] = 0.0
+        self._total, self._n_rows = lower.T, 0  # in Fortran order, the upper triangle
+
+    def clear(self) -> None:
+        """Be nothing again."""
+        self._total[:] = 0.0
+        self._n_rows = 0
+
+    def widen(self, dtype: np.dtype[Any]) -> None:
+        """Take rows of this type from now on."""
+        self.fold()
+        self._dtype, self._rows, self._product = dtype, None, None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.fold()
+        return {**self.__dict__, "_rows": None, "_product": None}

@@ -1,0 +1,180 @@
+"""Who keeps the head current: which rows it does not have yet, and when it is made anew.
+
+Three things can happen when somebody wants to predict. Nothing was learned since: the head is there. A few
+rows changed: the next head shares all it can with the last one, and costs O(d^2) a row. So much was learned
+that the covariance is another one: it is inverted anew, which is called a renewal.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from xlda._internal.arrays import Rows
+from xlda.head import Head, new_head
+from xlda.head.covariance import Shrinkage, Target
+from xlda.head.head import Priors
+from xlda.head.layer_rows import LayerRows
+from xlda.labels import Labels
+from xlda.moments import Moments
+from xlda.search import Dense, Search, chosen_search, restored, saved_by
+
+SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
+MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
+BESIDE_A_LAYER = 0.1  # the least share where a layer's rows are fitted anew each time, which costs more
+MOST_NOTED = 10_000  # changed rows noted one by one, beside two for each row
+
+log = logging.getLogger("xlda")
+
+
+class Scoring(NamedTuple):
+    """The parameters that a head is made with; other ones need another head."""
+
+    shrinkage: Shrinkage
+    target: Target
+    priors: Priors
+    search: str | Search
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A head, and what it is the head of: read at once, so that no thread sees half of a change."""
+
+    version: int  # of what was learned
+    scoring: Scoring
+    head: Head
+    total: float  # weight of all samples at the last renewal
+    n_others: int  # classes with samples beside a layer's, at the last renewal
+
+
+class Upkeep:
+    """The head of some moments and labels, and what it does not have of them yet.
+
+    Whoever changes them says so by `changed`; whoever wants to predict calls `head`. Both hold the lock that
+    protects the moments, but to look whether `served` is good enough nobody needs it.
+    """
+
+    def __init__(self, saved_plan: dict[str, Any] | None = None) -> None:
+        self.version = 0  # of what was learned
+        self.served: Served | None = None
+        self._changed: list[Rows] = []  # rows whose mean or label the head does not have yet
+        self._n_changed = 0
+        self._weight = 0.0  # of samples that the covariance of the head does not have yet
+        self._saved_plan = saved_plan  # what the search was tuned to, while there is no head
+
+    def changed(self, rows: Rows, weight: float = 0.0) -> None:
+        """Note that `rows` have other means or labels now, by samples of this total weight."""
+        self._weight += weight
+        if self.served is not None:
+            self._changed.append(rows)
+            self._n_changed += len(rows)
+            if self._n_changed > 2 * self.served.head.n_rows + MOST_NOTED:
+                self._changed = [np.unique(np.concatenate(self._changed))]
+                self._n_changed = len(self._changed[0])
+        self.version += 1  # who sees this and then waits for the lock sees all of the change
+
+    def head(
+        self, scoring: Scoring, renew: float, moments: Moments, labels: Labels, layer_rows: LayerRows | None
+    ) -> Head:
+        """The head of all that was learned: the one place where it is brought up to date, or made anew."""
+        last = self.served
+        if last is None or last.scoring != scoring or self._is_due(last, renew, moments, layer_rows):
+            served = self._renewed(scoring, moments, labels, layer_rows)
+        elif self._changed:
+            rows = np.unique(np.concatenate(self._changed))
+            head = last.head.updated(moments, labels.table(), rows, layer_rows)
+            if not head.n_seen:
+                raise nothing_seen()
+            served = Served(self.version, scoring, head, last.total, last.n_others)
+        else:
+            served = Served(self.version, scoring, last.head, last.total, last.n_others)
+        self._changed, self._n_changed = [], 0
+        self.served = served
+        return served.head
+
+    def renew_next(self) -> None:
+        """Have the next head use the covariance as it is now, however little was learned since."""
+        if self._weight:
+            self.start_over()
+
+    def start_over(self) -> None:
+        """Have the next head made anew; what the search was tuned to is kept."""
+        self._saved_plan, self.served = self.plan_to_save(), None
+        self._changed, self._n_changed = [], 0
+
+    def plan_to_save(self) -> dict[str, Any] | None:
+        """What the search was last tuned to, if it needs to be."""
+        saved = None if self.served is None else saved_by(self.served.head.index)
+        return self._saved_plan if saved is None else saved
+
+    # -- how it works
+
+    def _renewed(
+        self, scoring: Scoring, moments: Moments, labels: Labels, layer_rows: LayerRows | None
+    ) -> Served:
+        if not moments.n_seen and not layer_rows:
+            raise nothing_seen()
+        last = self.served
+        log.debug("renewing the head of %d classes", len(labels))
+        head = new_head(
+            moments,
+            labels.table(),
+            shrinkage=scoring.shrinkage,
+            target=scoring.target,
+            priors=scoring.priors,
+            search=restored(_search(scoring.search, moments, labels, layer_rows), self._saved_plan),
+            previous=None if last is None else last.head,
+            layer_rows=layer_rows,
+        )
+        self._weight = 0.0
+        return Served(self.version, scoring, head, moments.total, _n_others(moments, layer_rows))
+
+    def _is_due(self, last: Served, renew: float, moments: Moments, layer_rows: LayerRows | None) -> bool:
+        """Whether enough was learned to invert the covariance anew, or to fit a layer's rows anew."""
+        if layer_rows is not None:
+            renew = max(renew, BESIDE_A_LAYER) if renew else 0.0
+            most = (1 + BESIDE_A_LAYER) * last.n_others
+            if not last.total or not last.n_others <= _n_others(moments, layer_rows) <= most:
+                return True
+        weight, d = self._weight, moments.n_features
+        if weight <= most_unrenewed(renew, last.total - weight, d):
+            return False  # and no need to add up all counts, which would take a while
+        return weight > most_unrenewed(renew, moments.total, d) and not moments.frozen
+
+
+def most_unrenewed(renew: float, total: float, n_features: int) -> float:
+    """Weight that may be learned before the covariance is inverted anew, of `total` learned in all.
+
+    >>> most_unrenewed(0.01, total=1000.0, n_features=100)
+    10.0
+    >>> most_unrenewed(0.01, total=10_000.0, n_features=100)
+    1000.0
+    """
+    share = renew * max(1.0, total / (SETTLED * n_features))
+    return float(min(share, max(renew, MOST_SHARE)) * total)
+
+
+def nothing_seen() -> NotFittedError:
+    """The error of predicting where no class has samples."""
+    return NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
+
+
+def _n_others(moments: Moments, layer_rows: LayerRows | None) -> int:
+    """Classes that have samples and are not a layer's."""
+    return 0 if layer_rows is None else layer_rows.n_others(moments.counts)
+
+
+def _search(search: str | Search, moments: Moments, labels: Labels, layer_rows: LayerRows | None) -> Search:
+    """The search that the parameter stands for. One that is tuned needs classes to draw queries from."""
+    if layer_rows is None or 2 * layer_rows.n_unseen(moments.counts) <= len(labels):
+        return chosen_search(search, labels.n_rows, moments.n_features, moments.half)
+    if search not in ("auto", "dense") and not isinstance(search, Dense):
+        raise ValueError(
+            f"search={search!r} needs samples of most classes, which a layer converted without "
+            "embeddings has not got. Use search='auto', or convert it with embeddings."
+        )
+    return Dense()

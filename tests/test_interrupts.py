@@ -1,0 +1,173 @@
+"""No signal cuts a change in two, and no fork leaves a lock held for ever."""
+# ruff: noqa: PT012 (a signal is to come in the middle of a block)
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import oracle
+from conftest import blobs
+from xlda import XLDA
+from xlda._internal.interrupts import interrupt_afterwards
+from xlda._internal.locks import fork_safe_lock
+from xlda.moments import Moments
+from xlda.moments import moments as module
+
+
+class AlarmError(Exception):
+    """What a handler raises."""
+
+
+@pytest.fixture
+def alarm():
+    """SIGALRM raises `AlarmError`, wherever the program is."""
+
+    def ring(number, frame):
+        raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield ring
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_every_handler_waits_for_the_end_and_is_there_again(alarm):
+    done = []
+    with pytest.raises(AlarmError), interrupt_afterwards():
+        signal.raise_signal(signal.SIGALRM)
+        done.append("to the end")
+    assert done == ["to the end"]
+    assert signal.getsignal(signal.SIGALRM) is alarm
+    with pytest.raises(KeyboardInterrupt), interrupt_afterwards():
+        signal.raise_signal(signal.SIGINT)
+        done.append("and again")
+    assert len(done) == 2
+
+
+def test_one_inside_another_waits_for_the_outer_one(alarm):
+    done = []
+    with pytest.raises(AlarmError), interrupt_afterwards():
+        with interrupt_afterwards():
+            signal.raise_signal(signal.SIGALRM)
+        done.append("after the inner one")
+    assert done
+
+
+def test_an_error_inside_does_not_swallow_the_signal(alarm):
+    with pytest.raises(AlarmError) as raised, interrupt_afterwards():
+        signal.raise_signal(signal.SIGALRM)
+        raise ZeroDivisionError
+    assert isinstance(raised.value.__context__, ZeroDivisionError)
+    with pytest.raises(AlarmError):
+        signal.raise_signal(signal.SIGALRM)
+
+
+def test_an_exception_from_any_handler_leaves_whole_batches(alarm, rng):
+    X, y = blobs(rng, n_samples=8000, n_classes=40, n_features=24, dtype=np.float32)
+    n_cut = 0
+    for seconds in rng.uniform(2e-4, 8e-3, 40):
+        clf = XLDA().partial_fit(X[:50], y[:50])
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            for start in range(50, len(X), 397):
+                clf.partial_fit(X[start : start + 397], y[start : start + 397])
+        except AlarmError:
+            n_cut += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        n = clf.n_samples_seen_
+        assert (n - 50) % 397 == 0 or n == len(X)
+        counts, _, covariance = oracle.pooled(X[:n].astype(float), y[:n].tolist())
+        assert clf.class_count_.tolist() == [counts[label] for label in clf.classes_]
+        np.testing.assert_allclose(clf.covariance_, covariance, atol=1e-4)
+    assert n_cut > 10
+
+
+def test_a_change_that_fails_in_the_middle_is_told_to_whoever_reads(rng, monkeypatch):
+    X, y = blobs(rng)
+    clf = XLDA().fit(X, y)
+
+    def no_memory(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "working_memory", no_memory)
+        clf._model.moments._work = None
+        with pytest.raises(MemoryError):
+            clf.partial_fit(X, y)
+    for read in (lambda: clf.covariance_, lambda: clf.partial_fit(X, y), lambda: clf.forget(X, y)):
+        with pytest.raises(RuntimeError, match="failed in the middle"):
+            read()
+    assert clf.fit(X, y).n_samples_seen_ == len(X)
+
+
+def test_moments_that_failed_cannot_be_merged_either():
+    moments, torn = Moments(2), Moments(2)
+    with pytest.raises(ZeroDivisionError), torn._changing():
+        raise ZeroDivisionError
+    with pytest.raises(RuntimeError, match="failed in the middle"):
+        moments.merge(torn)
+    moments.update([[1.0, 2.0]], [0])
+    assert moments.counts.tolist() == [1.0]
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+def in_a_child(work):
+    """Exit code of a forked process that does `work`; None where it is still at it after ten seconds."""
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if work() else 1)
+        except BaseException:
+            os._exit(2)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_while_another_thread_learns_can_predict_and_learn(rng):
+    X, y = blobs(rng, n_samples=4000, n_classes=30, n_features=16)
+    clf, stop = XLDA(renew=0).fit(X, y), threading.Event()
+
+    def learn():
+        while not stop.is_set():
+            clf.partial_fit(X, y)
+
+    learner = threading.Thread(target=learn)
+    learner.start()
+    try:
+        for _ in range(12):
+            time.sleep(0.003)
+            work = lambda: len(clf.predict(X[:5])) == 5 and clf.partial_fit(X, y).n_samples_seen_ % 4000 == 0  # noqa: E731
+            assert in_a_child(work) == 0
+    finally:
+        stop.set()
+        learner.join()
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_lock_that_the_forking_thread_holds_stays_its_own():
+    lock = fork_safe_lock()
+    with lock:
+        assert in_a_child(lambda: lock.acquire()) == 0
+    taken = []
+    other = threading.Thread(target=lambda: taken.append(lock.acquire()))
+    other.start()
+    other.join(5)
+    assert taken
