@@ -27,7 +27,7 @@ pytest_plugins = ("cli_shop",)
 def test_from_photos_to_predictions_and_back(shop, call):
     made = call("embed", "train", "-o", "train.parquet", "-b", "tiny.onnx", "--json")
     assert (made["embedded"], made["skipped"]) == (18, [])
-    assert embedding_info("train.parquet")["name"] == "tiny"
+    assert embedding_info("train.parquet").name == "tiny"
     assert call("fit", "train.parquet", "-o", "shop.xlda", "--json")["classes"] == 3
     before = call("evaluate", "shop.xlda", "test", "--json")
     assert before["unknown_classes"] == ["kiwi"]
@@ -189,9 +189,10 @@ def test_embeddings_without_labels_can_be_asked_about(shop, model, call, rng):
 
 
 def test_files_of_other_programs_that_name_no_network(shop, model, call, rng):
+    from xlda.identity import BackboneIdentity
     from xlda.photos import EmbeddingWriter, Photo
 
-    with EmbeddingWriter("foreign.parquet", 6, backbone_info={"name": "mine"}) as writer:
+    with EmbeddingWriter("foreign.parquet", 6, backbone=BackboneIdentity("mine")) as writer:
         writer.write(rng.normal(size=(2, 6)), [Photo(shop / "1.png", "red"), Photo(shop / "2.png", "blue")])
     assert len(call("predict", model, "foreign.parquet", "--json")) == 2
     call("fit", "foreign.parquet", "-o", "foreign.xlda")

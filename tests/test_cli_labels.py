@@ -243,7 +243,7 @@ def test_the_same_photo_twice_is_learned_once(model, shop, call):
     (shop / "new" / "lime").mkdir()
     shutil.copy("new/kiwi/0.png", "new/lime/other.png")
     call("learn", model, "new")
-    assert "two labels: 1 (new/kiwi/0.png and new/lime/other.png)" in call.err
+    assert "two labels, taken with both: 1 (new/kiwi/0.png and new/lime/other.png)" in call.err
     assert counts(model)["lime"] == 1
     made = call("fit", "new", "-o", "new.xlda", "-b", "tiny.onnx", "--json")
     assert made["samples"] == 7

@@ -16,7 +16,7 @@ for needed in ("typer", "PIL", "onnx", "onnxruntime", "pyarrow"):
 pytest.register_assert_rewrite("cli_shop")
 import xlda  # noqa: E402
 from cli_shop import COLOURS  # noqa: E402
-from xlda.cli import models  # noqa: E402
+from xlda._internal.model_lock import locked_model  # noqa: E402
 
 pytest_plugins = ("cli_shop",)
 
@@ -69,13 +69,13 @@ def test_merge_takes_its_turn(shop, model, call, rng):
 
 
 def test_a_lock_is_waited_for_and_said(shop, model, call, monkeypatch):
-    with models.locked(model):
+    with locked_model(model):
         waiting = start("learn", model, "new")
         time.sleep(6)
         assert waiting.poll() is None
     out, err = waiting.communicate()
     assert waiting.returncode == 0
-    assert "waiting for another process" in err
+    assert "waiting for another" in err
     assert "6 samples learned" in out
 
 
@@ -91,17 +91,15 @@ def test_a_lock_is_waited_for_and_said(shop, model, call, monkeypatch):
         ("fit", "new", "-o", "shop.xlda", "--overwrite", "-b", "tiny.onnx"),
     ],
 )
-def test_whoever_writes_waits_for_the_lock_and_gives_up_at_last(shop, model, call, monkeypatch, command):
-    monkeypatch.setattr(models, "SOON", 0.05)
-    monkeypatch.setattr(models, "PATIENCE", 0.1)
+def test_whoever_writes_waits_for_the_lock_and_gives_up_at_last(shop, model, call, command):
     call("merge", model, "-o", "other.xlda")
     before = model.read_bytes()
-    with models.locked(model):
+    with locked_model(model):
         other = subprocess.run(
             [sys.executable, "-c", HASTY, *command], capture_output=True, text=True, check=False
         )
     assert (other.returncode, other.stdout) == (1, "")
-    assert "waiting for another process that is changing shop.xlda" in other.stderr
+    assert "waiting for another that is changing shop.xlda" in other.stderr
     assert other.stderr.splitlines()[-1].startswith("xlda: shop.xlda is being changed by another process")
     assert model.read_bytes() == before
 
@@ -135,7 +133,7 @@ def test_ctrl_c_exits_130(shop, call, monkeypatch):
 
 def test_ctrl_c_while_waiting_exits_130_and_changes_nothing(shop, model):
     before = model.read_bytes()
-    with models.locked(model), start("learn", model, "new") as waiting:
+    with locked_model(model), start("learn", model, "new") as waiting:
         assert "waiting" in waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait() == 130

@@ -40,6 +40,7 @@ IN_OPTIONS = {  # what the library calls it, and what the command does
     ", or allow it with max_pixels": "",
     'fonts="system"': "--fonts system",
     "min_fonts": "--min-fonts",
+    "with backbone=": "with --backbone",
     "Call fit or partial_fit first.": "Use `xlda learn` first.",
     "Use merge_classes to join two classes.": "`xlda merge-classes` makes one of two.",
     "merge_classes needs two classes;": "merge-classes needs two classes;",

@@ -14,7 +14,7 @@ from xlda.label_matching import search_labels
 
 
 def classes(
-    model: options.Model,
+    model: options.ModelFile,
     query: Annotated[
         str,
         typer.Argument(help="Only those with this in them, case and accents aside.", show_default=False),

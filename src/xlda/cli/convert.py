@@ -10,7 +10,7 @@ import typer
 import xlda
 from xlda.cli import options
 from xlda.cli.console import counted, say, say_json
-from xlda.cli.models import DEFAULT, check_same_backbone, locked, n_samples, named_backbone, refuse_existing
+from xlda.cli.models import DEFAULT, n_samples, named_backbone, refuse_existing, written
 from xlda.cli.samples import Input, InputSource, are_embeddings, from_files, from_photos
 
 if TYPE_CHECKING:
@@ -94,9 +94,8 @@ def convert(
         embeddings=None if given is None else InputSource(given, "reading"),
         power=power,
     )
-    clf.backbone_ = network.info if network is not None else None if given is None else given.info
-    with locked(out):
-        refuse_existing(out, overwrite)
+    clf.backbone_ = network.identity if network is not None else None if given is None else given.identity
+    with written(out, overwrite):
         clf.save(out)
     if json:
         say_json({"out": str(out), "classes": len(rows.labels), "samples": n_samples(clf)})
@@ -108,7 +107,8 @@ def convert(
 def _given(where: list[str], network: Backbone | None, on_error: OnError) -> Input:
     if are_embeddings(where):
         found = from_files(where, None)
-        check_same_backbone(found.info, None if network is None else network.info, "The layer")
+        if network is not None:
+            network.identity.check_same(found.identity, "The layer")
         return found
     if network is None:
         raise typer.BadParameter("say with --backbone which network the layer is of, to give it photos.")

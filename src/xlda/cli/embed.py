@@ -71,7 +71,7 @@ def embed(
             photos,
             network,
             out,
-            backbone_info=network.info,
+            backbone=network.identity,
             on_error=on_error,
             batch_size=batch_size,
             dtype="float16" if half else "float32",

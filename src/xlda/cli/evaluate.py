@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.choice import Choice
 from xlda.cli.console import counted, first_few, say, say_json, say_table
 from xlda.cli.labels import for_evaluating, meant
+from xlda.cli.models import opened
 from xlda.cli.samples import for_model
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ TOP = 5
 
 
 def evaluate(
-    model: options.Model,
+    model: options.ModelFile,
     where: options.Where,
     worst: Annotated[int, typer.Option("--worst", min=0, help="Classes and mistakes to list.")] = 5,
     only: options.Only = None,
@@ -36,13 +36,14 @@ def evaluate(
 
     $ xlda evaluate shop.xlda held-out/
     """
-    clf = xlda.load(model)
-    choice = Choice(only, without, resolver=for_evaluating(clf), each_once=False)
+    recognizer = opened(model, backbone)
+    clf = recognizer.classifier
+    choice = Choice(only, without, resolver=for_evaluating(recognizer.classes), each_once=False)
     asked: Counter[Label] = Counter()
     right: Counter[Label] = Counter()
     mistakes: Counter[tuple[Label, Label]] = Counter()
     n_among = 0
-    samples = for_model(where, clf, model, backbone, on_error, choice)
+    samples = for_model(where, recognizer, backbone, on_error, choice)
     for batch in samples.labelled("evaluating"):
         best, _ = clf.predict_topk(batch.embeddings, TOP)
         for label, names in zip(batch.labels, best.tolist(), strict=True):

@@ -14,7 +14,7 @@ from xlda.cli.models import refuse_existing
 
 
 def export(
-    model: options.Model,
+    model: options.ModelFile,
     out: Annotated[Path, typer.Argument(help=".onnx, .safetensors or .npz file.", show_default=False)],
     top_k: Annotated[
         int | None,

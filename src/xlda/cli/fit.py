@@ -11,7 +11,7 @@ from xlda.cli import options
 from xlda.cli.choice import Choice
 from xlda.cli.console import counted, say, say_json
 from xlda.cli.labels import tell_of_look_alikes
-from xlda.cli.models import locked, n_samples, named_backbone, refuse_existing
+from xlda.cli.models import n_samples, named_backbone, refuse_existing, written
 from xlda.cli.samples import are_embeddings, from_files, from_photos
 
 
@@ -53,9 +53,8 @@ def fit(
         samples = from_photos(where, named_backbone(backbone, size, cut_head), on_error, choice)
     for batch in samples.labelled("learning"):
         clf.partial_fit(batch.embeddings, batch.labels)
-    clf.backbone_ = samples.info
-    with locked(out):
-        refuse_existing(out, overwrite)
+    clf.backbone_ = samples.identity
+    with written(out, overwrite):
         clf.save(out)
     tell_of_look_alikes(clf.classes_.tolist())
     if json:

@@ -6,22 +6,21 @@ from typing import Annotated, Any
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.choice import Choice
 from xlda.cli.console import counted, say, say_json
 from xlda.cli.labels import for_forgetting, meant
-from xlda.cli.models import locked, n_samples
+from xlda.cli.models import changed, n_samples
 from xlda.cli.samples import for_model
 
 
 def forget(
-    model: options.Model,
+    model: options.ModelFile,
     where: Annotated[
         list[str] | None,
         typer.Argument(help="Photos or embeddings that were learned, as for `learn`.", show_default=False),
     ] = None,
-    label: options.Label = None,
+    label: options.LabelOfAll = None,
     classes: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,16 +43,15 @@ def forget(
     """
     if not where and not classes:
         raise typer.BadParameter("give samples to forget, or --class.")
-    with locked(model):
-        clf = xlda.load(model)
-        n_before, resolver = n_samples(clf), for_forgetting(clf)
+    with changed(model, backbone) as recognizer, recognizer.changing() as clf:
+        n_before, resolver = n_samples(clf), for_forgetting(recognizer.classes)
         for name in [resolver.known.require(name) for name in classes or []]:
             clf.remove_class(name)
         if where:
             choice = Choice(only, without, label, resolver)
-            for batch in for_model(where, clf, model, backbone, on_error, choice).labelled("forgetting"):
+            samples = for_model(where, recognizer, backbone, on_error, choice)
+            for batch in samples.labelled("forgetting"):
                 clf.forget(batch.embeddings, batch.labels)
-        clf.save(model)
     n_left = n_samples(clf)
     result: dict[str, Any] = {
         "model": str(model),

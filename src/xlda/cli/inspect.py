@@ -18,7 +18,7 @@ FEW = 5  # samples
 
 
 def inspect(
-    model: options.Model,
+    model: options.ModelFile,
     pairs: Annotated[int, typer.Option("--pairs", min=0, help="Confusable pairs to list.")] = 5,
     few: Annotated[int, typer.Option("--few", min=1, help="A class with fewer samples is listed.")] = FEW,
     json: options.Json = False,
@@ -30,6 +30,7 @@ def inspect(
     $ xlda inspect shop.xlda
     """
     clf = xlda.load(model)
+    backbone = clf.backbone_
     counts = clf.class_count_
     names = clf.classes_.tolist()
     scarce = sorted((i for i in range(len(names)) if counts[i] < few), key=lambda i: counts[i])
@@ -39,7 +40,7 @@ def inspect(
         "classes": len(names),
         "samples": n_samples(clf),
         "features": clf.n_features_in_,
-        "backbone": clf.backbone_,
+        "backbone": None if backbone is None else backbone.to_json(),
         "parameters": clf.get_params(),
         "search": head.index.describe(),
         "bytes": clf.memory(),
@@ -50,7 +51,7 @@ def inspect(
     if json:
         say_json(result)
         return
-    name = (clf.backbone_ or {}).get("name", "not known")
+    name = "not known" if backbone is None else backbone.name
     say_table(
         ("", ""),
         [

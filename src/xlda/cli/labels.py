@@ -10,28 +10,25 @@ from xlda.label_matching import DoubtfulLabelError, LabelResolver, look_alikes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from xlda.classifier import XLDA
     from xlda.labels import Label
 
 CURE = "Use that label if it is meant; --new-class makes a class of its own."
 SOME = 3  # that are named in a line
 
 
-def for_learning(clf: XLDA, new_class: bool) -> LabelResolver:
+def for_learning(known: Iterable[Label], new_class: bool) -> LabelResolver:
     """Labels to learn: where one is in doubt, `new_class` says that it is new, or whoever is there."""
-    return LabelResolver(clf.classes_.tolist(), (lambda label, alike: label) if new_class else which_is_meant)
+    return LabelResolver(known, (lambda label, alike: label) if new_class else which_is_meant)
 
 
-def for_forgetting(clf: XLDA) -> LabelResolver:
+def for_forgetting(known: Iterable[Label]) -> LabelResolver:
     """Labels that were learned: one that is not known is an error."""
-    return LabelResolver(clf.classes_.tolist(), new_ok=False)
+    return LabelResolver(known, new_ok=False)
 
 
-def for_evaluating(clf: XLDA) -> LabelResolver:
+def for_evaluating(known: Iterable[Label]) -> LabelResolver:
     """Labels to compare with: nothing is changed by them, so one that is like one known label means it."""
-    return LabelResolver(
-        clf.classes_.tolist(), lambda label, alike: alike[0] if len(set(alike)) == 1 else label
-    )
+    return LabelResolver(known, lambda label, alike: alike[0] if len(alike) == 1 else label)
 
 
 def which_is_meant(label: Label, alike: tuple[Label, ...]) -> Label:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.choice import Choice
 from xlda.cli.console import counted, first_few, say, say_json
 from xlda.cli.labels import for_learning, meant
-from xlda.cli.models import locked, n_samples
+from xlda.cli.models import changed, n_samples
 from xlda.cli.samples import for_model
-
-if TYPE_CHECKING:
-    from xlda.classifier import XLDA
-
-MOST_KEYS = 1000  # that a model remembers
 
 
 def learn(
-    model: options.Model,
+    model: options.ModelFile,
     where: options.Where,
-    label: options.Label = None,
+    label: options.LabelOfAll = None,
     new_class: options.NewClass = False,
     only: options.Only = None,
     without: options.Without = None,
@@ -47,18 +41,20 @@ def learn(
     $ xlda learn shop.xlda new/
     $ xlda learn shop.xlda kiwi1.jpg kiwi2.jpg --label kiwi
     """
-    with locked(model):
-        clf = xlda.load(model)
-        known, resolver, n_learned = set(clf.classes_.tolist()), for_learning(clf, new_class), 0
-        is_repeated = key is not None and key in _keys(clf)
+    with changed(model, backbone) as recognizer:
+        clf = recognizer.classifier
+        known, n_learned = set(recognizer.classes), 0
+        resolver = for_learning(recognizer.classes, new_class)
+        is_repeated = key is not None and key in clf.batch_keys_
         if not is_repeated:
             choice = Choice(only, without, label, resolver)
-            for batch in for_model(where, clf, model, backbone, on_error, choice).labelled("learning"):
-                clf.partial_fit(batch.embeddings, batch.labels)
-                n_learned += len(batch.names)
-            if key is not None:
-                clf.batch_keys_ = [*_keys(clf), key][-MOST_KEYS:]
-            clf.save(model)
+            samples = for_model(where, recognizer, backbone, on_error, choice)
+            with recognizer.changing():
+                for batch in samples.labelled("learning"):
+                    clf.partial_fit(batch.embeddings, batch.labels)
+                    n_learned += len(batch.names)
+                clf.backbone_ = recognizer.identity
+                clf.batch_keys_ = [*clf.batch_keys_, *([] if key is None else [key])]
     new = [name for name in clf.classes_.tolist() if name not in known]
     result: dict[str, Any] = {
         "model": str(model),
@@ -76,8 +72,3 @@ def learn(
     else:
         named = f"{counted(len(new), 'new class')} ({first_few(new)})" if new else "no new class"
         say(f"{model}: {counted(n_learned, 'sample')} learned; {named}, {len(clf.classes_):,} in all")
-
-
-def _keys(clf: XLDA) -> list[str]:
-    """Keys of batches that were learned, the latest last."""
-    return list(getattr(clf, "batch_keys_", None) or [])

@@ -11,7 +11,7 @@ import xlda
 from xlda.cli import options
 from xlda.cli.console import counted, progress_bar, say, say_json
 from xlda.cli.labels import tell_of_look_alikes
-from xlda.cli.models import check_same_backbone, locked, n_samples, refuse_existing
+from xlda.cli.models import n_samples, refuse_existing, written
 
 if TYPE_CHECKING:
     from xlda.classifier import XLDA
@@ -30,8 +30,7 @@ def merge(
     refuse_existing(out, overwrite)
     if len({model.resolve() for model in models}) < len(models):
         raise ValueError("One of these models is given twice.")
-    with locked(out):  # which may be one of them
-        refuse_existing(out, overwrite)
+    with written(out, overwrite):  # which may be one of them
         clf = _merged(models)
         clf.save(out)
     tell_of_look_alikes(clf.classes_.tolist())
@@ -48,7 +47,8 @@ def _merged(models: list[Path]) -> XLDA:
         advance(1)
         for model in models[1:]:
             other = xlda.load(model)
-            check_same_backbone(other.backbone_, clf.backbone_, str(models[0]))
+            if clf.backbone_ is not None:
+                clf.backbone_.check_same(other.backbone_, str(models[0]))
             try:
                 clf.merge(other)
             except ValueError as error:

@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.console import counted, say, say_json
-from xlda.cli.models import locked
+from xlda.cli.models import changed
 from xlda.label_matching import KnownLabels
 
 
 def merge_classes(
-    model: options.Model,
+    model: options.ModelFile,
     into: Annotated[str, typer.Argument(help="Label of the class that stays.", show_default=False)],
     other: Annotated[str, typer.Argument(help="Label of the one that becomes a part.", show_default=False)],
     json: options.Json = False,
@@ -25,12 +24,11 @@ def merge_classes(
 
     $ xlda merge-classes shop.xlda kiwi Kiwi
     """
-    with locked(model):
-        clf = xlda.load(model)
-        known = KnownLabels(clf.classes_.tolist())
+    with changed(model) as recognizer:
+        known = KnownLabels(recognizer.classes)
         kept, gone = known.require(into), known.require(other)
-        clf.merge_classes(kept, gone)
-        clf.save(model)
+        recognizer.merge_classes(kept, gone)
+        clf = recognizer.classifier
     n = round(float(clf.class_count_[clf.classes_.tolist().index(kept)]))
     if json:
         classes = len(clf.classes_)

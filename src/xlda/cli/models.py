@@ -1,24 +1,28 @@
-"""Model files, the backbone that each was made with, and changing one without losing anything."""
+"""Model files: opened to be changed by one command at a time, counted, and never overwritten unasked."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeVar
 
-from filelock import BaseFileLock, FileLock, Timeout
-
+import xlda
+from xlda._internal.model_lock import ModelLock
 from xlda.cli.console import note
 from xlda.errors import LockedModelError
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.classifier import XLDA
+    from xlda.photos.recognizer import Recognizer
+
+T = TypeVar("T")
 
 DEFAULT = "efficientnet-lite0"
-SOON, PATIENCE = 1.0, 600.0  # seconds: wait so long without a word, and so long at all
+SOON, PATIENCE = 1.0, 600.0  # seconds: another is waited for so long without a word, and so long at all
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
@@ -33,26 +37,50 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
         raise PermissionError(f"Nothing can be written in the folder {path.parent}.")
 
 
+def opened(path: Path, backbone: str | None = None) -> Recognizer:
+    """A model that is there, to be asked."""
+    _check_there(path)
+    return xlda.Recognizer.open(path, backbone=backbone)
+
+
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing a model in the block; one that is at it already is waited for."""
-    lock = FileLock(f"{os.path.realpath(path)}.lock")
+def changed(path: Path, backbone: str | None = None) -> Iterator[Recognizer]:
+    """A model that is there, to be changed in the block by nobody else; saved at its end, unless that fails.
+
+    Where nothing was changed, nothing is written.
+    """
+    _check_there(path)
+    with _waited(
+        path, lambda wait: xlda.Recognizer.open(path, backbone=backbone, wait=wait, lock=True)
+    ) as recognizer:
+        yield recognizer
+
+
+@contextmanager
+def written(out: Path, overwrite: bool) -> Iterator[None]:
+    """Keep others from changing the model `out`, which is written in the block."""
+    refuse_existing(out, overwrite)
+    lock = ModelLock(out)
+    _waited(out, lock.take)
     try:
-        lock.acquire(timeout=SOON)
-    except Timeout:
-        note(f"waiting for another process that is changing {path}")
-        _acquire(lock, path)
-    try:
+        refuse_existing(out, overwrite)  # another may have been quicker
         yield
     finally:
-        lock.release()
+        lock.give_back()
 
 
-def _acquire(lock: BaseFileLock, path: Path) -> None:
+def _waited(path: Path, take: Callable[[float], T]) -> T:
+    """Take the lock of a model, given how long to wait for it; if another has it, that is said."""
     try:
-        lock.acquire(timeout=PATIENCE)
-    except Timeout:
-        raise LockedModelError(f"{path} is being changed by another process. Try again later.") from None
+        return take(SOON)
+    except LockedModelError:
+        note(f"waiting for another that is changing {path}")
+        return take(PATIENCE)
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def n_samples(clf: XLDA) -> int:
@@ -70,57 +98,3 @@ def named_backbone(name: str | None, size: int | None = None, cut_head: bool = F
     from xlda import backbones
 
     return backbones.load(name or DEFAULT, size=size, cut_head=cut_head)
-
-
-def own_backbone(info: dict[str, Any] | None, model: Path, name: str | None) -> Backbone:
-    """The backbone that a model was made with; an error where that cannot be had.
-
-    An ONNX file is looked for beside the model and here, unless `name` says where it is.
-    """
-    from xlda import backbones
-
-    if not _is_known(info):
-        raise ValueError(
-            f"{model} does not say which backbone made its embeddings, so it cannot take photos. "
-            "Give it embeddings."
-        )
-    if name is None:
-        name = DEFAULT if info["name"] == DEFAULT else _found(info["name"], model)
-    settings = {**info["preprocessing"]}
-    backbone = backbones.load(name, cut_head=info["cut_head"] and name != DEFAULT, **settings)
-    check_same_backbone(backbone.info, info, str(model))
-    return backbone
-
-
-def check_same_backbone(found: dict[str, Any] | None, wanted: dict[str, Any] | None, model: str) -> None:
-    """Refuse embeddings of another backbone than the model's, where both are known."""
-    if not _is_known(found) or not _is_known(wanted) or found["identity"] == wanted["identity"]:
-        return
-    theirs, own = found["name"], wanted["name"]
-    if theirs == own and found["preprocessing"] != wanted["preprocessing"]:
-        theirs, own = _described(found, wanted), _described(wanted, found)
-    elif theirs == own:
-        theirs = f"another network of the name {theirs}"
-    raise ValueError(f"{model} was made with the backbone {own}; got embeddings of {theirs}.")
-
-
-def _is_known(info: dict[str, Any] | None) -> TypeGuard[dict[str, Any]]:
-    """Whether this says which backbone it is; what other programs wrote need not."""
-    return info is not None and {"name", "identity", "preprocessing", "cut_head"} <= set(info)
-
-
-def _described(info: dict[str, Any], other: dict[str, Any]) -> str:
-    """A backbone with what is different in its preprocessing."""
-    theirs = other["preprocessing"]
-    settings = [f"{key} {value}" for key, value in info["preprocessing"].items() if value != theirs.get(key)]
-    return f"{info['name']} ({', '.join(settings)})"
-
-
-def _found(name: str, model: Path) -> str:
-    for folder in (model.parent, Path()):
-        if (path := folder / f"{name}.onnx").exists():
-            return str(path)
-    raise FileNotFoundError(
-        f"{model} was made with the backbone {name}, and there is no {name}.onnx beside it or here. "
-        "Say where it is with --backbone."
-    )

@@ -9,7 +9,7 @@ import typer
 
 from xlda.photos.embedding import OnError
 
-Model = Annotated[Path, typer.Argument(help="Model file.", show_default=False, readable=False)]
+ModelFile = Annotated[Path, typer.Argument(help="Model file.", show_default=False, readable=False)]
 Where = Annotated[
     list[str],
     typer.Argument(
@@ -20,7 +20,7 @@ Where = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)]
-Label = Annotated[
+LabelOfAll = Annotated[
     str | None, typer.Option("--label", "-l", help="What all of them show, whatever their folders say.")
 ]
 NewClass = Annotated[

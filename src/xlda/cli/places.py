@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,18 +38,16 @@ def found_photos(where: Sequence[str], on_error: OnError, of_folders: bool = Fal
 
 def without_copies(photos: list[Photo]) -> list[Photo]:
     """Photos of which none is the same as another, byte by byte, under the same label."""
-    sizes: dict[int, list[int]] = defaultdict(list)
-    for place, photo in enumerate(photos):
-        if photo.path.is_file():  # else whoever opens it says what is wrong
-            sizes[photo.path.stat().st_size].append(place)
-    contents = [str(place) for place in range(len(photos))]
-    for places in sizes.values():
-        for place in places if len(places) > 1 else ():
-            contents[place] = hashlib.sha256(photos[place].path.read_bytes()).hexdigest()
-    _tell_of_two_labels(photos, contents)
-    return _each_once(
-        photos, [f"{content} {photo.label}" for content, photo in zip(contents, photos, strict=True)]
-    )
+    from xlda.photos.repeats import repeated_photos
+
+    repeats = repeated_photos([photo.path for photo in photos])
+    firsts = [repeats.get(place, place) for place in range(len(photos))]
+    double = [pair for pair in repeats.items() if photos[pair[0]].label != photos[pair[1]].label]
+    if double:
+        place, first = double[0]
+        example = f"{photos[first].path} and {photos[place].path}"
+        note(f"the same photo with two labels, taken with both: {len(double):,} ({example})")
+    return _each_once(photos, [f"{first} {photo.label}" for first, photo in zip(firsts, photos, strict=True)])
 
 
 def _each_once(photos: list[Photo], names: list[str]) -> list[Photo]:
@@ -65,16 +62,6 @@ def _each_once(photos: list[Photo], names: list[str]) -> list[Photo]:
         )
         note(f"the same photo again, taken once: {len(photos) - len(kept):,} ({again})")
     return kept
-
-
-def _tell_of_two_labels(photos: list[Photo], contents: list[str]) -> None:
-    labels: dict[str, dict[str, Photo]] = defaultdict(dict)
-    for photo, content in zip(photos, contents, strict=True):
-        labels[content].setdefault(str(photo.label), photo)
-    double = [list(found.values()) for found in labels.values() if len(found) > 1]
-    if double:
-        one, two = double[0][:2]
-        note(f"the same photo with two labels: {len(double):,} ({one.path} and {two.path})")
 
 
 def _is_one_class(place: Path, photos: list[Photo]) -> bool:

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.console import say, say_json, say_table
+from xlda.cli.models import opened
 from xlda.cli.samples import for_model
 
 
 def predict(
-    model: options.Model,
+    model: options.ModelFile,
     where: options.Where,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many classes to name, best first.")] = 5,
     backbone: options.OwnBackbone = None,
@@ -27,10 +27,10 @@ def predict(
 
     $ xlda predict shop.xlda photo.jpg
     """
-    clf = xlda.load(model)
+    recognizer = opened(model, backbone)
     found: list[dict[str, Any]] = []
-    for batch in for_model(where, clf, model, backbone, on_error).batches("predicting"):
-        labels, scores = clf.predict_topk(batch.embeddings, k)
+    for batch in for_model(where, recognizer, backbone, on_error).batches("predicting"):
+        labels, scores = recognizer.classifier.predict_topk(batch.embeddings, k)
         for name, best, values in zip(batch.names, labels.tolist(), scores.tolist(), strict=True):
             ranked = [{"label": label, "score": score} for label, score in zip(best, values, strict=True)]
             found.append({"name": name, "best": ranked})

@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.console import counted, first_few, say, say_json
-from xlda.cli.models import locked, n_samples
+from xlda.cli.models import changed, n_samples
 from xlda.label_matching import KnownLabels
 
 
 def remove(
-    model: options.Model,
+    model: options.ModelFile,
     labels: Annotated[list[str], typer.Argument(help="Labels of classes.", show_default=False)],
     json: options.Json = False,
 ) -> None:
@@ -24,13 +23,12 @@ def remove(
 
     $ xlda remove shop.xlda kiwi lime
     """
-    with locked(model):
-        clf = xlda.load(model)
-        known, n_before = KnownLabels(clf.classes_.tolist()), n_samples(clf)
+    with changed(model) as recognizer:
+        clf = recognizer.classifier
+        known, n_before = KnownLabels(recognizer.classes), n_samples(clf)
         gone = list(dict.fromkeys(known.require(label) for label in labels))
         for label in gone:
-            clf.remove_class(label)
-        clf.save(model)
+            recognizer.remove(label)
     n_left = n_samples(clf)
     result = {"model": str(model), "removed": gone, "classes": len(clf.classes_), "samples": n_left}
     if json:

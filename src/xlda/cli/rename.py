@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import xlda
 from xlda.cli import options
 from xlda.cli.console import say, say_json
 from xlda.cli.labels import which_is_meant
-from xlda.cli.models import locked
+from xlda.cli.models import changed
 from xlda.label_matching import KnownLabels
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def rename(
-    model: options.Model,
+    model: options.ModelFile,
     old: Annotated[str, typer.Argument(help="Label of a class.", show_default=False)],
     new: Annotated[str, typer.Argument(help="The label that it gets.", show_default=False)],
     new_class: options.NewClass = False,
@@ -30,14 +29,13 @@ def rename(
     """
     if not new.strip():
         raise typer.BadParameter("the new label is empty.")
-    with locked(model):
-        clf = xlda.load(model)
-        known = KnownLabels(clf.classes_.tolist())
+    with changed(model) as recognizer:
+        known = KnownLabels(recognizer.classes)
         before, after = known.require(old), _new_label(known, old, new, new_class)
-        clf.rename_class(before, after)
-        clf.save(model)
+        recognizer.rename(before, after)
+        n_classes = len(recognizer.classes)
     if json:
-        say_json({"model": str(model), "old": before, "new": after, "classes": len(clf.classes_)})
+        say_json({"model": str(model), "old": before, "new": after, "classes": n_classes})
     else:
         say(f"{model}: {before} is {after} now")
 

@@ -14,15 +14,15 @@ from xlda._internal.arrays import Array
 from xlda.cli.choice import Choice
 from xlda.cli.console import note, progress_bar
 from xlda.cli.labels import tell_of_meant
-from xlda.cli.models import check_same_backbone, own_backbone
 from xlda.cli.places import found_photos, without_copies
 from xlda.errors import BadSampleError
 from xlda.sources import FORMATS, Batch, Position, Source, SourceError, open_source
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
-    from xlda.classifier import XLDA
+    from xlda.identity import BackboneIdentity
     from xlda.photos.embedding import OnError
+    from xlda.photos.recognizer import Recognizer
 
 BATCH = 4096  # embeddings of files read at once
 SUFFIXES = (*FORMATS, ".npy")  # of embeddings
@@ -37,12 +37,16 @@ class Samples(NamedTuple):
 
 
 class Input:
-    """All samples of one command, batch after batch, with a bar. `info` is their backbone, if known."""
+    """All samples of one command, batch after batch, with a bar. `identity` is their backbone, if known."""
 
     def __init__(
-        self, info: dict[str, Any] | None, n: int, read: Callable[[], Iterator[Samples]], choice: Choice
+        self,
+        identity: BackboneIdentity | None,
+        n: int,
+        read: Callable[[], Iterator[Samples]],
+        choice: Choice | None,
     ) -> None:
-        self.info, self._n, self._read, self._choice = info, n, read, choice
+        self.identity, self._n, self._read, self._choice = identity, n, read, choice or Choice()
 
     def batches(self, what: str) -> Iterator[Samples]:
         """Read them; `what` stands before the bar. None at all is an error."""
@@ -95,8 +99,7 @@ def are_embeddings(where: list[str]) -> bool:
 
 def for_model(
     where: list[str],
-    clf: XLDA,
-    model: Path,
+    recognizer: Recognizer,
     name: str | None,
     on_error: OnError,
     choice: Choice | None = None,
@@ -106,11 +109,12 @@ def for_model(
     Without a choice, labels are not looked for.
     """
     if not are_embeddings(where):
-        return from_photos(where, own_backbone(clf.backbone_, model, name), on_error, choice)
+        return from_photos(where, recognizer.backbone, on_error, choice)
     if name is not None:
         raise typer.BadParameter("--backbone is for photos; these are embeddings.")
     found = from_files(where, choice)
-    check_same_backbone(found.info, clf.backbone_, str(model))
+    if recognizer.identity is not None:
+        recognizer.identity.check_same(found.identity, recognizer.path.name)
     return found
 
 
@@ -130,7 +134,7 @@ def from_files(where: list[str], choice: Choice | None) -> Input:
             place = error.position
             raise ValueError(f"{place.file}, row {place.row}: {error.__cause__}") from error
 
-    return Input(_info_of(where), source.n_samples(), read, choice or Choice())
+    return Input(_identity_of(where), source.n_samples(), read, choice)
 
 
 def _each_file_once(where: list[str]) -> list[str]:
@@ -155,17 +159,18 @@ def _taken(
         yield Samples(embeddings, labels if choice is None else choice.labels(labels), names)
 
 
-def _info_of(where: list[str]) -> dict[str, Any] | None:
+def _identity_of(where: list[str]) -> BackboneIdentity | None:
     """Backbone of files of embeddings, which must be the same for all that say."""
     from xlda.photos.parquet import embedding_info
 
-    known = None
+    known: BackboneIdentity | None = None
     for one in where:
         try:
             found = embedding_info(one) if Path(one).suffix.lower() == ".parquet" else None
         except ValueError:
             found = None  # not written by `xlda embed`
-        check_same_backbone(found, known, "The first of these files")
+        if known is not None:
+            known.check_same(found, "The first of these files")
         known = known or found
     return known
 
@@ -193,4 +198,4 @@ def from_photos(
                 labels = choice.labels(labels)
             yield Samples(batch.embeddings, labels, [str(photo.path) for photo in batch.photos])
 
-    return Input(backbone.info, len(photos), read, choice or Choice())
+    return Input(backbone.identity, len(photos), read, choice)
