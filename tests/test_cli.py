@@ -323,6 +323,41 @@ def test_convert_takes_over_from_a_network(shop, call):
     assert xlda.load("i.xlda").classes_.tolist() == ["a", "b", "c"]
 
 
+def test_convert_reads_embeddings_batch_after_batch(shop, call, rng, monkeypatch):
+    weight, X = rng.normal(size=(3, 6)), rng.normal(size=(9000, 6))
+    np.savez("layer.npz", weight=weight)
+    np.save("many.npy", X)
+    want = xlda.XLDA.from_linear(weight, embeddings=X)
+    sizes, from_linear = [], xlda.XLDA.from_linear
+
+    def noting(*layer, embeddings, **rest):
+        batches = embeddings.batches
+
+        def noted(size):
+            for batch in batches(size):
+                sizes.append(len(batch.embeddings))
+                yield batch
+
+        monkeypatch.setattr(embeddings, "batches", noted)
+        return from_linear(*layer, embeddings=embeddings, **rest)
+
+    monkeypatch.setattr(xlda.XLDA, "from_linear", noting)
+    call("convert", "layer.npz", "-o", "c.xlda", "--samples", "many.npy")
+    assert sum(sizes) == 9000
+    assert max(sizes) <= 4096
+    np.testing.assert_allclose(xlda.load("c.xlda").covariance_, want.covariance_, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("assume", ["identity", "weights"])
+def test_convert_in_the_ways_of_the_paper(shop, call, rng, assume):
+    weight = rng.normal(size=(3, 6))
+    np.savez("layer.npz", weight=weight)
+    call("convert", "layer.npz", "-o", "c.xlda", "--assume", assume)
+    want = xlda.XLDA.from_linear(weight, assume=assume)
+    np.testing.assert_allclose(xlda.load("c.xlda").covariance_, want.covariance_, rtol=1e-6)
+    assert "'auto'" in call("convert", "layer.npz", "-o", "d.xlda", "--assume", "luck", expect=1)
+
+
 def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
     centres = np.concatenate([10 * np.eye(5), 10 * np.eye(5)[:1] + 0.5])  # the last is almost the first
     labels = np.repeat(["a", "b", "c", "d", "e", "twin"], 40)

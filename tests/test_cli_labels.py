@@ -269,8 +269,8 @@ def test_nothing_in_a_label_reaches_the_terminal_raw(model, shop, capsys, call):
     shutil.copy("test/red/0.png", "evil/x\x1b[31m\n.png")
     asked = ("evil/x\x1b[31m\n.png",)
     for command in (
-        ("classes", model),
         ("inspect", model),
+        ("classes", model),
         ("predict", model, *asked),
         ("evaluate", model, *asked),
         ("learn", model, "new", "--label", "new \x1b"),

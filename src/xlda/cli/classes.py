@@ -21,9 +21,9 @@ def classes(
     ] = "",
     json: options.Json = False,
 ) -> None:
-    """List the classes of a model, all or those that are searched for, with how many samples each has.
+    """List or search the classes of a model, with their numbers of samples.
 
-    Where a word begins with what is searched for, the class comes first.
+    Where a word of a label begins with what is searched for, the class comes first.
 
     $ xlda classes shop.xlda
     $ xlda classes shop.xlda kiw

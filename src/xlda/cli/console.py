@@ -104,7 +104,7 @@ def ask(question: str, answers: Sequence[str]) -> str:
     try:
         while True:
             print(shown(question), end=" ", file=sys.stderr, flush=True)
-            line = sys.stdin.readline()
+            line = _typed()
             answer = line.strip().lower()
             if not line or answer in answers:
                 return answer if line else answers[-1]
@@ -127,6 +127,17 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
             yield lambda n_more: bar.advance(task, n_more)
         finally:
             _bars.remove(bar)
+
+
+def _typed() -> str:
+    """A line from the terminal; what follows begins on a line of its own, however this one ends."""
+    line = ""
+    try:
+        line = sys.stdin.readline()
+    finally:
+        if not line:
+            note("")
+    return line
 
 
 def _is_unseen(sign: str) -> bool:

@@ -8,7 +8,7 @@ import typer
 
 import xlda
 from xlda.cli import options
-from xlda.cli.console import say_json, say_table
+from xlda.cli.console import counted, say_json, say_table
 from xlda.cli.models import n_samples, whole
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def inspect(
         [(pair["distance"], *map(str, pair["labels"])) for pair in result["confusable"]],
     )
     say_table(
-        ("samples", f"{len(scarce):,} classes with fewer than {few}"),
+        ("samples", f"{counted(len(scarce), 'class')} with fewer than {few}"),
         [(f"{counts[i]:g}", str(names[i])) for i in scarce[:10]],
     )
 

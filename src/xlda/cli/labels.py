@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from xlda.labels import Label
 
-CURE = "Use that label if it is meant; --new-class makes a class of its own."
+CURE = "If that is meant, say so with --label, or rename the folder; --new-class makes a class of its own."
 SOME = 3  # that are named in a line
 
 

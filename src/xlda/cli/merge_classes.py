@@ -18,7 +18,7 @@ def merge_classes(
     other: Annotated[str, typer.Argument(help="Label of the one that becomes a part.", show_default=False)],
     json: options.Json = False,
 ) -> None:
-    """Make one class of two, as if all their samples had been learned with the first label.
+    """Make one class of two. All their samples count as learned with the first label.
 
     It cannot be undone: nobody knows afterwards which samples were of which.
 

@@ -56,7 +56,7 @@ def _each_once(photos: list[Photo], names: list[str]) -> list[Photo]:
     kept = [photo for name, photo in zip(names, photos, strict=True) if first[name] is photo]
     if len(kept) < len(photos):
         again = next(
-            f"{photo.path} is {first[name].path}"
+            str(photo.path) if photo.path == first[name].path else f"{photo.path} is {first[name].path}"
             for name, photo in zip(names, photos, strict=True)
             if first[name] is not photo
         )

@@ -8,12 +8,13 @@ import typer
 
 from xlda.cli import options
 from xlda.cli.console import say, say_json
-from xlda.cli.labels import which_is_meant
 from xlda.cli.models import changed
-from xlda.label_matching import KnownLabels
+from xlda.label_matching import DoubtfulLabelError, KnownLabels
 
 if TYPE_CHECKING:
     from xlda.labels import Label
+
+CURE = "`xlda merge-classes` makes one class of two; --new-class renames it all the same."
 
 
 def rename(
@@ -41,9 +42,9 @@ def rename(
 
 
 def _new_label(known: KnownLabels, old: str, new: str, new_class: bool) -> Label:
-    """The new label, of the same type as the others; if it is much like another class, that may be meant."""
+    """The new label, of the same type as the others; one that is much like another class may be a slip."""
     match = known.match(new)
     alike = tuple(label for label in match.alike if str(label) != old)
     if match.how in ("known", "new") or not alike or new_class:
         return new if match.how == "end" else match.label
-    return which_is_meant(new, alike)
+    raise DoubtfulLabelError(new, alike, CURE)
