@@ -6,10 +6,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
-_SIGNALS = tuple(sorted(signal.valid_signals()))
+# What `signal` has around these makes enums of their answers, and takes ten times as long.
+_c: Any = import_module("_signal") if find_spec("_signal") else signal
+_SIGNALS = tuple(int(number) for number in sorted(signal.valid_signals()))
 _last: _Deferral | None = None  # of the main thread, which alone has signals
 
 
@@ -49,10 +53,10 @@ class _Deferral:
 
     def take_over(self) -> None:
         for number in _SIGNALS:
-            handler = signal.getsignal(number)
+            handler = _c.getsignal(number)
             if callable(handler):
                 self._handlers[number] = handler
-                signal.signal(number, self)
+                _c.signal(number, self)
 
     def give_back(self) -> None:
         """Give all handlers back, call those whose signals came, and raise the first error there was."""
@@ -62,9 +66,8 @@ class _Deferral:
             try:
                 self.is_open = False
                 while taken:
-                    current: Any = signal.getsignal(taken[-1])
-                    if current is self:
-                        signal.signal(taken[-1], self._handlers[taken[-1]])
+                    if _c.getsignal(taken[-1]) is self:
+                        _c.signal(taken[-1], self._handlers[taken[-1]])
                     taken.pop()
                 while self._came:
                     number, frame = self._came.pop(0)
