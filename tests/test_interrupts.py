@@ -68,6 +68,35 @@ def test_an_error_inside_does_not_swallow_the_signal(alarm):
         signal.raise_signal(signal.SIGALRM)
 
 
+def test_handlers_are_there_again_whenever_a_signal_comes():
+    is_armed, n_rung = False, 0
+
+    def ring(number, frame):
+        nonlocal is_armed
+        if is_armed:
+            is_armed = False
+            raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-4, 7e-5)
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            try:
+                is_armed = True
+                with interrupt_afterwards():
+                    pass
+                is_armed = False
+            except AlarmError:
+                n_rung += 1
+            assert signal.getsignal(signal.SIGALRM) is ring
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert n_rung > 100
+
+
 def test_an_exception_from_any_handler_leaves_whole_batches(alarm, rng):
     X, y = blobs(rng, n_samples=8000, n_classes=40, n_features=24, dtype=np.float32)
     n_cut = 0

@@ -196,7 +196,7 @@ LEGITIMATE = {  # what may be so, for all that a file says
     ("params", "power"): (None, 1.5, True, 2**70),
     ("params", "renew"): (True, 1.5, 2**70),
     ("keys", "keys"): "any list of texts",
-    ("backbone", "name"): (None, "no"),
+    ("backbone", "name"): ("no",),
     ("backbone", "identity"): (None, "no"),
     ("backbone", "width"): (None, 2**70),
     ("search", "fisher"): "any",  # a plan that cannot be is not used

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from xlda import errors
 
 if TYPE_CHECKING:
     from xlda.classifier import XLDA as XLDA
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from xlda.sources import open_source as open_source
 
 __version__ = "0.1.0"
-__all__ = ["XLDA", "Recognizer", "__version__", "load", "open_source"]
+__all__ = ["XLDA", "Recognizer", "__version__", "errors", "load", "open_source"]
 
 _HOME = {
     "XLDA": "xlda.classifier",
@@ -20,6 +23,8 @@ _HOME = {
     "open_source": "xlda.sources",
     "Recognizer": "xlda.photos.recognizer",
 }
+
+logging.getLogger("xlda").addHandler(logging.NullHandler())  # silent, unless somebody listens
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
-_SIGNALS = tuple(sorted(signal.valid_signals()))
-_at_work: _Deferral | None = None  # of the main thread, which alone has signals
+# What `signal` has around these makes enums of their answers, and takes ten times as long.
+_c: Any = import_module("_signal") if find_spec("_signal") else signal
+_SIGNALS = tuple(int(number) for number in sorted(signal.valid_signals()))
+_last: _Deferral | None = None  # of the main thread, which alone has signals
 
 
 @contextmanager
@@ -20,24 +24,21 @@ def interrupt_afterwards() -> Iterator[None]:
     That is so for Ctrl-C and for every other signal whose handler is written in Python, since any of them may
     raise an exception. They reach the main thread only, so in any other there is nothing to do.
     """
-    global _at_work
-    if _at_work is not None or threading.current_thread() is not threading.main_thread():
+    global _last
+    is_inside = _last is not None and _last.is_open
+    if is_inside or threading.current_thread() is not threading.main_thread():
         yield
         return
-    deferral = _Deferral()
+    _last = deferral = _Deferral()
     try:
-        _at_work = deferral
         deferral.take_over()
         yield
     finally:
-        _at_work = None
-        deferral.is_open = False
         deferral.give_back()
-        deferral.call_handlers()
 
 
 class _Deferral:
-    """Handlers taken over for a while. One that cannot be given back calls the one that was there before."""
+    """Handlers taken over for a while, and the signals that came meanwhile."""
 
     def __init__(self) -> None:
         self.is_open = True
@@ -47,21 +48,33 @@ class _Deferral:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.is_open:
             self._came.append((number, frame))
-        else:
+        else:  # it came while the handlers are being given back
             self._handlers[number](number, frame)
 
     def take_over(self) -> None:
         for number in _SIGNALS:
-            handler = signal.getsignal(number)
+            handler = _c.getsignal(number)
             if callable(handler):
                 self._handlers[number] = handler
-                signal.signal(number, self)
+                _c.signal(number, self)
 
     def give_back(self) -> None:
-        for number, handler in self._handlers.items():
-            if signal.getsignal(number) is self:
-                signal.signal(number, handler)
-
-    def call_handlers(self) -> None:
-        for number, frame in self._came:
-            self._handlers[number](number, frame)
+        """Give all handlers back, call those whose signals came, and raise the first error there was."""
+        first_error: BaseException | None = None
+        taken = list(self._handlers)
+        while taken or self._came or self.is_open:
+            try:
+                self.is_open = False
+                while taken:
+                    if _c.getsignal(taken[-1]) is self:
+                        _c.signal(taken[-1], self._handlers[taken[-1]])
+                    taken.pop()
+                while self._came:
+                    number, frame = self._came.pop(0)
+                    self._handlers[number](number, frame)
+            except (
+                BaseException
+            ) as error:  # a handler's, which must not keep the others from being given back
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error

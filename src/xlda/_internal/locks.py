@@ -25,9 +25,17 @@ def fork_safe_lock() -> threading.RLock:
 
 
 def _before_fork() -> None:
-    _held[:] = sorted(_all, key=id)  # in the one order in which all take several of them
-    for lock in _held:
+    for lock in sorted(_alive(), key=id):  # in the one order in which all take several of them
         lock.acquire()
+        _held.append(lock)
+
+
+def _alive() -> list[threading.RLock]:
+    while True:
+        try:
+            return list(_all)
+        except RuntimeError:  # another thread has just made one
+            continue
 
 
 def _after_fork() -> None:
