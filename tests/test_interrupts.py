@@ -16,6 +16,7 @@ from conftest import blobs
 from xlda import XLDA
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
+from xlda.labels import Labels
 from xlda.moments import Moments
 from xlda.moments import moments as module
 
@@ -171,3 +172,18 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own():
     other.start()
     other.join(5)
     assert taken
+
+
+def test_a_new_class_comes_with_its_samples_or_not_at_all(alarm, rng, monkeypatch):
+    clf = XLDA().partial_fit(rng.normal(size=(4, 3)), list("abab"))
+    add = Labels.add
+
+    def rung(self, labels):
+        signal.raise_signal(signal.SIGALRM)  # it waits for the end of what must not be cut in two
+        return add(self, labels)
+
+    monkeypatch.setattr(Labels, "add", rung)
+    with pytest.raises(AlarmError):
+        clf.partial_fit(rng.normal(size=(1, 3)), ["c"])
+    n_of_new = 1 if "c" in clf.classes_ else 0
+    assert clf.n_samples_seen_ == clf.class_count_.sum() == 4 + n_of_new
