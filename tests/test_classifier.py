@@ -16,6 +16,7 @@ from sklearn.metrics import get_scorer
 import oracle
 from conftest import blobs
 from xlda import XLDA, load
+from xlda.head import Head
 from xlda.moments import Moments
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
@@ -663,3 +664,15 @@ def test_without_memory_nothing_changes(clf, monkeypatch):
         with pytest.raises(MemoryError):
             call()
     assert clf.classes_.tolist() == before
+
+
+def test_a_layer_has_the_labels_that_its_rows_had(rng, monkeypatch):
+    clf = XLDA().fit(rng.normal(size=(6, 3)), list("bcd") * 2)
+    linear = Head.linear
+
+    def while_somebody_learns(head):
+        clf.partial_fit(rng.normal(size=(1, 3)), ["a"])  # which moves all others
+        return linear(head)
+
+    monkeypatch.setattr(Head, "linear", while_somebody_learns)
+    assert clf.to_layer().labels == ["b", "c", "d"]

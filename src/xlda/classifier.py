@@ -292,17 +292,14 @@ class XLDA(Predictor):
         difference taken for two classes. With `power` set, X stands for the embeddings after that power. The
         covariance is renewed first.
         """
-        with self._locked("to_linear"):
-            self._model.upkeep.renew_next()
-            head = self._current_head()
-        weights, bias = head.linear()
-        return weights[head.table.sorted_rows], bias[head.table.sorted_rows]
+        weights, bias, _ = self._linear()
+        return weights, bias
 
     def to_layer(self) -> Layer:
         """The same with its labels, as `xlda.extras` writes it; without classes that have no samples."""
-        weights, bias = self.to_linear()
+        weights, bias, labels = self._linear()
         active = np.flatnonzero(np.isfinite(bias))
-        return Layer(weights[active], bias[active], self.classes_[active].tolist())
+        return Layer(weights[active], bias[active], labels[active].tolist())
 
     # -- predicting
 
@@ -457,6 +454,15 @@ class XLDA(Predictor):
                 if model.moments.n_seen:
                     model.moments.freeze()
         return self
+
+    def _linear(self) -> tuple[Array, Array, Array]:
+        """Weights, bias and labels of one moment, in the order of the labels."""
+        with self._locked("to_linear") as model:
+            model.upkeep.renew_next()
+            head = self._current_head()
+        weights, bias = head.linear()
+        rows = head.table.sorted_rows
+        return weights[rows], bias[rows], head.table.sorted()
 
     def _current_head(self) -> Head:
         """The head of all that was learned before this call."""
