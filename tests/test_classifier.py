@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +18,7 @@ import oracle
 from conftest import blobs
 from xlda import XLDA, load
 from xlda.head import Head
+from xlda.labels import Labels
 from xlda.moments import Moments
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
@@ -676,3 +678,24 @@ def test_a_layer_has_the_labels_that_its_rows_had(rng, monkeypatch):
 
     monkeypatch.setattr(Head, "linear", while_somebody_learns)
     assert clf.to_layer().labels == ["b", "c", "d"]
+
+
+def test_whoever_reads_the_classes_hides_none_that_comes_meanwhile(rng, monkeypatch):
+    clf = XLDA().fit(rng.normal(size=(6, 3)), list("bcdbcd")).rename_class("d", "e")
+    reading, learned, kind = threading.Event(), threading.Event(), Labels._kind
+
+    def slow(labels):
+        if threading.current_thread() is reader:
+            reading.set()
+            learned.wait(0.5)
+        return kind(labels)
+
+    monkeypatch.setattr(Labels, "_kind", slow)
+    reader = threading.Thread(target=lambda: clf.classes_)
+    reader.start()
+    reading.wait()
+    clf.partial_fit([[50.0, 0.0, 0.0]], ["a"])
+    learned.set()
+    reader.join()
+    assert clf.classes_.tolist() == ["a", "b", "c", "e"]
+    assert clf.predict([[50.0, 0.0, 0.0]]) == ["a"]

@@ -334,8 +334,9 @@ class XLDA(Predictor):
     @property
     def classes_(self) -> Array:
         """Known labels, sorted: the order of the columns of scores."""
-        self._require_start("classes_")
-        return self._model.labels.table().sorted()
+        with self._locked("classes_") as model:
+            table = model.labels.table()
+        return table.sorted()
 
     @property
     def class_count_(self) -> Array:
