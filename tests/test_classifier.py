@@ -19,6 +19,7 @@ from conftest import blobs
 from xlda import XLDA, load
 from xlda.head import Head
 from xlda.labels import Labels
+from xlda.model import Model
 from xlda.moments import Moments
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
@@ -699,3 +700,24 @@ def test_whoever_reads_the_classes_hides_none_that_comes_meanwhile(rng, monkeypa
     reader.join()
     assert clf.classes_.tolist() == ["a", "b", "c", "e"]
     assert clf.predict([[50.0, 0.0, 0.0]]) == ["a"]
+
+
+def test_two_that_are_the_first_to_teach_are_both_learned_from(rng, monkeypatch):
+    clf, both, waited, learn = XLDA(), threading.Barrier(2), set(), Model.learn
+
+    def at_once(self, *args):
+        if threading.current_thread() not in waited:
+            waited.add(threading.current_thread())
+            both.wait(5)
+        learn(self, *args)
+
+    def teach(name):
+        clf.partial_fit(rng.normal(size=(3, 2)), [name] * 3)
+
+    monkeypatch.setattr(Model, "learn", at_once)
+    threads = [threading.Thread(target=teach, args=[name]) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clf.class_count_.tolist() == [3.0, 3.0]

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from xlda import model_file
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
+from xlda._internal.locks import fork_safe_lock
 from xlda._internal.progress import Progress
 from xlda.audit import Audit, audited, drawn_for_audit
 from xlda.head.covariance import Shrinkage, Target
@@ -32,6 +33,8 @@ from xlda.predictor import Predictor, Snapshot
 from xlda.search import Search
 from xlda.sources import Batch, SourceError, open_source
 from xlda.upkeep import Scoring
+
+_becoming = fork_safe_lock()  # held while a classifier takes over what was learned first, and no longer
 
 
 class XLDA(Predictor):
@@ -439,7 +442,12 @@ class XLDA(Predictor):
         if self.__sklearn_is_fitted__():
             return self._learn(X, y, classes, sample_weight)
         learner = self._blank()._learn(X, y, classes, sample_weight)
-        return self._become(learner) if len(learner._model.labels) else self
+        if not len(learner._model.labels):
+            return self
+        with _becoming:
+            if not self.__sklearn_is_fitted__():
+                return self._become(learner)
+        return self._learn(X, y, classes, sample_weight)  # another thread was the first
 
     def _learn_batch(self, batch: Batch) -> None:
         try:
