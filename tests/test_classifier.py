@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,6 +17,9 @@ from sklearn.metrics import get_scorer
 import oracle
 from conftest import blobs
 from xlda import XLDA, load
+from xlda.head import Head
+from xlda.labels import Labels
+from xlda.model import Model
 from xlda.moments import Moments
 
 NAMES = np.array(["apple", "pear", "kiwi", "fig", "plum", "lime"])
@@ -663,3 +667,57 @@ def test_without_memory_nothing_changes(clf, monkeypatch):
         with pytest.raises(MemoryError):
             call()
     assert clf.classes_.tolist() == before
+
+
+def test_a_layer_has_the_labels_that_its_rows_had(rng, monkeypatch):
+    clf = XLDA().fit(rng.normal(size=(6, 3)), list("bcd") * 2)
+    linear = Head.linear
+
+    def while_somebody_learns(head):
+        clf.partial_fit(rng.normal(size=(1, 3)), ["a"])  # which moves all others
+        return linear(head)
+
+    monkeypatch.setattr(Head, "linear", while_somebody_learns)
+    assert clf.to_layer().labels == ["b", "c", "d"]
+
+
+def test_whoever_reads_the_classes_hides_none_that_comes_meanwhile(rng, monkeypatch):
+    clf = XLDA().fit(rng.normal(size=(6, 3)), list("bcdbcd")).rename_class("d", "e")
+    reading, learned, kind = threading.Event(), threading.Event(), Labels._kind
+
+    def slow(labels):
+        if threading.current_thread() is reader:
+            reading.set()
+            learned.wait(0.5)
+        return kind(labels)
+
+    monkeypatch.setattr(Labels, "_kind", slow)
+    reader = threading.Thread(target=lambda: clf.classes_)
+    reader.start()
+    reading.wait()
+    clf.partial_fit([[50.0, 0.0, 0.0]], ["a"])
+    learned.set()
+    reader.join()
+    assert clf.classes_.tolist() == ["a", "b", "c", "e"]
+    assert clf.predict([[50.0, 0.0, 0.0]]) == ["a"]
+
+
+def test_two_that_are_the_first_to_teach_are_both_learned_from(rng, monkeypatch):
+    clf, both, waited, learn = XLDA(), threading.Barrier(2), set(), Model.learn
+
+    def at_once(self, *args):
+        if threading.current_thread() not in waited:
+            waited.add(threading.current_thread())
+            both.wait(5)
+        learn(self, *args)
+
+    def teach(name):
+        clf.partial_fit(rng.normal(size=(3, 2)), [name] * 3)
+
+    monkeypatch.setattr(Model, "learn", at_once)
+    threads = [threading.Thread(target=teach, args=[name]) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clf.class_count_.tolist() == [3.0, 3.0]

@@ -13,9 +13,10 @@ import pytest
 
 import oracle
 from conftest import blobs
-from xlda import XLDA
+from xlda import XLDA, upkeep
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
+from xlda.labels import Labels
 from xlda.moments import Moments
 from xlda.moments import moments as module
 
@@ -200,3 +201,28 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own():
     other.start()
     other.join(5)
     assert taken
+
+
+def test_a_new_class_comes_with_its_samples_or_not_at_all(alarm, rng, monkeypatch):
+    clf = XLDA().partial_fit(rng.normal(size=(4, 3)), list("abab"))
+    add = Labels.add
+
+    def rung(self, labels):
+        signal.raise_signal(signal.SIGALRM)  # it waits for the end of what must not be cut in two
+        return add(self, labels)
+
+    monkeypatch.setattr(Labels, "add", rung)
+    with pytest.raises(AlarmError):
+        clf.partial_fit(rng.normal(size=(1, 3)), ["c"])
+    n_of_new = 1 if "c" in clf.classes_ else 0
+    assert clf.n_samples_seen_ == clf.class_count_.sum() == 4 + n_of_new
+
+
+def test_a_renewal_that_is_cut_short_is_still_due(alarm, rng, monkeypatch):
+    embeddings, labels, queries = rng.normal(size=(40, 3)), list("ab") * 20, rng.normal(size=(5, 3))
+    clf = XLDA().fit(embeddings, labels).partial_fit(9 * embeddings, labels)
+    with monkeypatch.context() as patch, pytest.raises(AlarmError):
+        patch.setattr(upkeep, "_n_others", lambda *_: signal.raise_signal(signal.SIGALRM))  # once there is a head
+        clf.predict(queries)
+    anew = XLDA().partial_fit(embeddings, labels).partial_fit(9 * embeddings, labels)
+    np.testing.assert_allclose(clf.decision_function(queries), anew.decision_function(queries))

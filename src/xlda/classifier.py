@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from xlda import model_file
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
+from xlda._internal.locks import fork_safe_lock
 from xlda._internal.progress import Progress
 from xlda.audit import Audit, audited, drawn_for_audit
 from xlda.head.covariance import Shrinkage, Target
@@ -32,6 +33,8 @@ from xlda.predictor import Predictor, Snapshot
 from xlda.search import Search
 from xlda.sources import Batch, SourceError, open_source
 from xlda.upkeep import Scoring
+
+_becoming = fork_safe_lock()  # held while a classifier takes over what was learned first, and no longer
 
 
 class XLDA(Predictor):
@@ -292,17 +295,14 @@ class XLDA(Predictor):
         difference taken for two classes. With `power` set, X stands for the embeddings after that power. The
         covariance is renewed first.
         """
-        with self._locked("to_linear"):
-            self._model.upkeep.renew_next()
-            head = self._current_head()
-        weights, bias = head.linear()
-        return weights[head.table.sorted_rows], bias[head.table.sorted_rows]
+        weights, bias, _ = self._linear()
+        return weights, bias
 
     def to_layer(self) -> Layer:
         """The same with its labels, as `xlda.extras` writes it; without classes that have no samples."""
-        weights, bias = self.to_linear()
+        weights, bias, labels = self._linear()
         active = np.flatnonzero(np.isfinite(bias))
-        return Layer(weights[active], bias[active], self.classes_[active].tolist())
+        return Layer(weights[active], bias[active], labels[active].tolist())
 
     # -- predicting
 
@@ -337,8 +337,9 @@ class XLDA(Predictor):
     @property
     def classes_(self) -> Array:
         """Known labels, sorted: the order of the columns of scores."""
-        self._require_start("classes_")
-        return self._model.labels.table().sorted()
+        with self._locked("classes_") as model:
+            table = model.labels.table()
+        return table.sorted()
 
     @property
     def class_count_(self) -> Array:
@@ -441,7 +442,12 @@ class XLDA(Predictor):
         if self.__sklearn_is_fitted__():
             return self._learn(X, y, classes, sample_weight)
         learner = self._blank()._learn(X, y, classes, sample_weight)
-        return self._become(learner) if len(learner._model.labels) else self
+        if not len(learner._model.labels):
+            return self
+        with _becoming:
+            if not self.__sklearn_is_fitted__():
+                return self._become(learner)
+        return self._learn(X, y, classes, sample_weight)  # another thread was the first
 
     def _learn_batch(self, batch: Batch) -> None:
         try:
@@ -457,6 +463,15 @@ class XLDA(Predictor):
                 if model.moments.n_seen:
                     model.moments.freeze()
         return self
+
+    def _linear(self) -> tuple[Array, Array, Array]:
+        """Weights, bias and labels of one moment, in the order of the labels."""
+        with self._locked("to_linear") as model:
+            model.upkeep.renew_next()
+            head = self._current_head()
+        weights, bias = head.linear()
+        rows = head.table.sorted_rows
+        return weights[rows], bias[rows], head.table.sorted()
 
     def _current_head(self) -> Head:
         """The head of all that was learned before this call."""

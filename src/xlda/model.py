@@ -44,21 +44,25 @@ class Model:
         self.labels.check_kind(ahead, labels)
         with self.lock:
             rows = None if ahead else self.labels.rows_if_known(labels)
-            if rows is None:
-                rows = self._welcome(ahead, labels)
-            # In this order an interrupt between the two costs a needless look at these rows, and no sample.
-            self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
-            self.moments.update(embeddings, rows, weights)
+            if rows is not None:
+                self._take(embeddings, rows, weights)
+                return
+            with interrupt_afterwards():  # or a class could come without its samples
+                self._take(embeddings, self._welcome(ahead, labels), weights)
+
+    def _take(self, embeddings: Array, rows: Rows, weights: Array | None) -> None:
+        # In this order an interrupt between the two costs a needless look at these rows, and no sample.
+        self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
+        self.moments.update(embeddings, rows, weights)
 
     def _welcome(self, ahead: Sequence[Label], labels: list[Label]) -> Rows:
         """Rows of `labels`, making room for those that are new and for those named ahead."""
-        with interrupt_afterwards():
-            self.moments.reserve(self.labels.n_rows_with(ahead, labels))  # memory first: it may not be had
-            named = self.labels.add(ahead)
-            rows = self.labels.add(labels)
-            self.moments.grow(self.labels.n_rows)
-            self.upkeep.changed(np.union1d(named, rows))
-            return rows
+        self.moments.reserve(self.labels.n_rows_with(ahead, labels))  # memory first: it may not be had
+        named = self.labels.add(ahead)
+        rows = self.labels.add(labels)
+        self.moments.grow(self.labels.n_rows)
+        self.upkeep.changed(np.union1d(named, rows))
+        return rows
 
     def forget(self, embeddings: Array, labels: list[Label], weights: Array | None = None) -> None:
         """Undo having learned these samples; more than a class has is an error that names it."""
