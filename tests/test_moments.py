@@ -263,3 +263,12 @@ def test_memory_that_cannot_be_had_changes_nothing(monkeypatch):
         moments.reserve(100)
     moments.grow(9)
     assert moments.means.shape == (9, 2)
+
+
+def test_pickles_have_no_sample_in_them(rng):
+    embeddings = rng.normal(size=(5, 300))
+    moments = Moments(300)
+    moments.update(embeddings, np.array([0, 0, 1, 1, 1]))
+    pickled = pickle.dumps(moments)
+    assert embeddings[4].tobytes() not in pickled
+    assert len(pickled) < 1.1 * (moments.scatter.nbytes + moments.means.nbytes * 4)

@@ -444,7 +444,7 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
-        return {**self.__dict__, "_work": None}
+        return {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
 
 
 class ForgetError(ValueError):
