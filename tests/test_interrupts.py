@@ -13,7 +13,7 @@ import pytest
 
 import oracle
 from conftest import blobs
-from xlda import XLDA, upkeep
+from xlda import XLDA, classifier, upkeep
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
 from xlda.labels import Labels
@@ -226,3 +226,17 @@ def test_a_renewal_that_is_cut_short_is_still_due(alarm, rng, monkeypatch):
         clf.predict(queries)
     anew = XLDA().partial_fit(embeddings, labels).partial_fit(9 * embeddings, labels)
     np.testing.assert_allclose(clf.decision_function(queries), anew.decision_function(queries))
+
+
+def test_fit_that_a_signal_interrupts_forgets_nothing_or_learns_all(alarm, rng, monkeypatch):
+    clf, is_learned = XLDA().fit(rng.normal(size=(4, 3)), list("abab")), classifier._is_learned
+
+    def rung(name):
+        if name == "batch_keys_":  # the last one
+            signal.raise_signal(signal.SIGALRM)
+        return is_learned(name)
+
+    monkeypatch.setattr(classifier, "_is_learned", rung)
+    with pytest.raises(AlarmError):
+        clf.fit(rng.normal(size=(6, 3)), list("cdecde"))
+    assert "".join(clf.classes_) in ("ab", "cde")

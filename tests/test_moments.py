@@ -248,3 +248,27 @@ def test_the_published_rule_freezes_and_takes_nothing(rng):
     learned.update(X[100:], rows[100:])
     learned.update(X[:0], [])
     np.testing.assert_array_equal(learned.covariance(), frozen)
+
+
+def test_memory_that_cannot_be_had_changes_nothing(monkeypatch):
+    moments, lengthened = Moments(2), module._lengthened
+
+    def fails_for_counts(array, length):
+        if array.ndim == 1:
+            raise MemoryError
+        return lengthened(array, length)
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(module, "_lengthened", fails_for_counts)
+        moments.reserve(100)
+    moments.grow(9)
+    assert moments.means.shape == (9, 2)
+
+
+def test_pickles_have_no_sample_in_them(rng):
+    embeddings = rng.normal(size=(5, 300))
+    moments = Moments(300)
+    moments.update(embeddings, np.array([0, 0, 1, 1, 1]))
+    pickled = pickle.dumps(moments)
+    assert embeddings[4].tobytes() not in pickled
+    assert len(pickled) < 1.1 * (moments.scatter.nbytes + moments.means.nbytes * 4)

@@ -412,10 +412,11 @@ class XLDA(Predictor):
 
     def _become(self, learner: XLDA) -> Self:
         """Take over what `learner` has learned, and nothing of its parameters."""
-        for name in filter(_is_learned, list(vars(self))):
-            delattr(self, name)
-        for name in filter(_is_learned, vars(learner)):
-            setattr(self, name, getattr(learner, name))
+        with interrupt_afterwards():
+            for name in filter(_is_learned, list(vars(self))):
+                delattr(self, name)
+            for name in filter(_is_learned, vars(learner)):
+                setattr(self, name, getattr(learner, name))
         return self
 
     def _start(self, labels: Labels | None = None) -> None:

@@ -315,8 +315,8 @@ class Moments:
         """Have memory for `n_classes`. It doubles, so that a new class costs O(d) in the long run."""
         if n_classes > len(self._counts):
             capacity = max(n_classes, 2 * len(self._counts), 8)
-            self._offsets = _lengthened(self._offsets, capacity)
-            self._counts = _lengthened(self._counts, capacity)
+            offsets, counts = _lengthened(self._offsets, capacity), _lengthened(self._counts, capacity)
+            self._offsets, self._counts = offsets, counts  # both or none
 
     def grow(self, n_classes: int) -> None:
         """Have at least `n_classes` rows."""
@@ -444,7 +444,7 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
-        return {**self.__dict__, "_work": None}
+        return {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
 
 
 class ForgetError(ValueError):
