@@ -222,7 +222,8 @@ def test_a_renewal_that_is_cut_short_is_still_due(alarm, rng, monkeypatch):
     embeddings, labels, queries = rng.normal(size=(40, 3)), list("ab") * 20, rng.normal(size=(5, 3))
     clf = XLDA().fit(embeddings, labels).partial_fit(9 * embeddings, labels)
     with monkeypatch.context() as patch, pytest.raises(AlarmError):
-        patch.setattr(upkeep, "_n_others", lambda *_: signal.raise_signal(signal.SIGALRM))  # once there is a head
+        # It is called once there is a head.
+        patch.setattr(upkeep, "_n_others", lambda *_: signal.raise_signal(signal.SIGALRM))
         clf.predict(queries)
     anew = XLDA().partial_fit(embeddings, labels).partial_fit(9 * embeddings, labels)
     np.testing.assert_allclose(clf.decision_function(queries), anew.decision_function(queries))
