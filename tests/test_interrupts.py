@@ -283,3 +283,20 @@ def test_a_lock_made_while_a_fork_begins_does_no_harm(monkeypatch):
         in_a_child(lambda: True) == 0
     )  # or there is an exception that nobody raises, which is an error here
     assert len(made) == 3
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_signals_reach_a_child_that_another_thread_forks():
+    codes = []
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    with interrupt_afterwards():
+        forker = threading.Thread(target=lambda: codes.append(in_a_child(interrupted)))
+        forker.start()
+        forker.join()
+    assert codes == [0]

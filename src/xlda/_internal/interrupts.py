@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -41,6 +42,7 @@ class _Deferral:
 
     def __init__(self) -> None:
         self.is_open = True
+        self.thread = threading.get_ident()
         self._handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
         self._came: list[tuple[int, FrameType | None]] = []
 
@@ -65,3 +67,16 @@ class _Deferral:
     def call_handlers(self) -> None:
         for number, frame in self._came:
             self._handlers[number](number, frame)
+
+
+def _after_fork_in_child() -> None:
+    """Where another thread has forked, the one that was at work is not there to give handlers back."""
+    global _at_work
+    if _at_work is not None and _at_work.thread != threading.get_ident():
+        deferral, _at_work = _at_work, None
+        deferral.is_open = False
+        deferral.give_back()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
