@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("cli_shop")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell makes its background jobs ignore
 
 settings.register_profile("default", deadline=None, max_examples=100, derandomize=True)

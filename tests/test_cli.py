@@ -15,7 +15,6 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("pyarrow")
 
-pytest.register_assert_rewrite("cli_shop")
 import xlda  # noqa: E402
 from cli_shop import COLOURS, embedded, write_network  # noqa: E402
 from xlda.cli.app import COMMANDS, run  # noqa: E402

@@ -13,7 +13,6 @@ import pytest
 for needed in ("typer", "PIL", "onnx", "onnxruntime", "pyarrow"):
     pytest.importorskip(needed)
 
-pytest.register_assert_rewrite("cli_shop")
 import xlda  # noqa: E402
 from cli_shop import OLD, paint  # noqa: E402
 from xlda.cli import console, labels  # noqa: E402

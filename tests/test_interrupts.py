@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import oracle
 from conftest import blobs
 from xlda import XLDA, classifier, upkeep
+from xlda._internal import locks as locks_module
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
 from xlda.labels import Labels
@@ -241,3 +243,88 @@ def test_fit_that_a_signal_interrupts_forgets_nothing_or_learns_all(alarm, rng, 
     with pytest.raises(AlarmError):
         clf.fit(rng.normal(size=(6, 3)), list("cdecde"))
     assert "".join(clf.classes_) in ("ab", "cde")
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_two_threads_that_fork_at_once_leave_no_lock_held():
+    lock, learning, last = fork_safe_lock(), threading.Event(), fork_safe_lock()
+
+    def hold():
+        with lock, last:
+            learning.set()
+            time.sleep(0.3)  # both forks wait for this
+
+    threads = [
+        threading.Thread(target=hold),
+        *(threading.Thread(target=in_a_child, args=[lambda: True]) for _ in range(2)),
+    ]
+    threads[0].start()
+    learning.wait()
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(one.acquire(timeout=1) for one in (lock, last))
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_while_a_fork_waits_leaves_no_lock_held(alarm):
+    locks = [fork_safe_lock() for _ in range(3)]
+    learning = threading.Event()
+
+    def hold():
+        with locks[1]:
+            learning.set()
+            time.sleep(0.5)
+
+    learner = threading.Thread(target=hold)
+    learner.start()
+    learning.wait()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    in_a_child(lambda: True)
+    learner.join()
+    taken = []
+    other = threading.Thread(target=lambda: taken.extend(lock.acquire(timeout=1) for lock in locks))
+    other.start()
+    other.join()
+    assert taken == [True, True, True]
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_lock_made_while_a_fork_begins_does_no_harm(monkeypatch):
+    made = [fork_safe_lock(), fork_safe_lock()]
+
+    class MadeMeanwhile(WeakSet):
+        def __iter__(self):
+            for lock in super().__iter__():
+                if len(made) == 2:
+                    made.append(threading.RLock())
+                    self.add(made[-1])
+                yield lock
+
+    monkeypatch.setattr(locks_module, "_all", MadeMeanwhile(made))
+    assert (
+        in_a_child(lambda: True) == 0
+    )  # or there is an exception that nobody raises, which is an error here
+    assert len(made) == 3
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_signals_reach_a_child_that_another_thread_forks():
+    codes = []
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return True
+
+    with interrupt_afterwards():
+        forker = threading.Thread(target=lambda: codes.append(in_a_child(interrupted)))
+        forker.start()
+        forker.join()
+    assert codes == [0]

@@ -258,9 +258,10 @@ def test_memory_that_cannot_be_had_changes_nothing(monkeypatch):
             raise MemoryError
         return lengthened(array, length)
 
-    with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(module, "_lengthened", fails_for_counts)
+    monkeypatch.setattr(module, "_lengthened", fails_for_counts)
+    with pytest.raises(MemoryError):
         moments.reserve(100)
+    monkeypatch.undo()
     moments.grow(9)
     assert moments.means.shape == (9, 2)
 

@@ -22,7 +22,7 @@ from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import Head, Priors
 from xlda.identity import BackboneIdentity
 from xlda.inputs import checked_embeddings, checked_samples
-from xlda.labels import Label, Labels, label_list
+from xlda.labels import Label, Labels, label_list, one_label
 from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, take_over, with_defaults
 from xlda.layers.layer import Layer, checked_layer
 from xlda.model import Model
@@ -192,19 +192,19 @@ class XLDA(Predictor):
     def remove_class(self, label: Label) -> Self:
         """Let a class go. What its samples taught about the covariance common to all classes stays."""
         self._require_start("remove_class")
-        self._model.remove(_one(label))
+        self._model.remove(one_label(label))
         return self
 
     def rename_class(self, old: Label, new: Label) -> Self:
         """Give a class another label."""
         self._require_start("rename_class")
-        self._model.rename(_one(old), _one(new, "new"))
+        self._model.rename(one_label(old), one_label(new, "new"))
         return self
 
     def merge_classes(self, into: Label, other: Label) -> Self:
         """Make `other` a part of `into`, as if its samples had been labelled so."""
         self._require_start("merge_classes")
-        self._model.join(_one(into, "into"), _one(other, "other"))
+        self._model.join(one_label(into, "into"), one_label(other, "other"))
         return self
 
     def merge(self, other: XLDA) -> Self:
@@ -490,10 +490,6 @@ def load(path: str | os.PathLike[str]) -> XLDA:
     """
     clf: XLDA = model_file.read(path, XLDA)
     return clf
-
-
-def _one(label: Any, name: str = "label") -> Label:
-    return label_list([label], name)[0]
 
 
 def _is_learned(name: str) -> bool:

@@ -54,6 +54,11 @@ def label_list(values: Any, name: str = "y") -> list[Label]:
     return _by_type(originals, name)
 
 
+def one_label(value: Any, name: str = "label") -> Label:
+    """One value as a Python str or int, or say why it is neither."""
+    return label_list([value], name)[0]
+
+
 def _by_type(values: Sequence[Any], name: str) -> list[Label]:
     types = {str if isinstance(v, str) else int if isinstance(v, Integral) else type(v) for v in values}
     if types <= {str}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -42,12 +43,13 @@ class _Deferral:
 
     def __init__(self) -> None:
         self.is_open = True
+        self.thread = threading.get_ident()
         self._handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
-        self._came: list[tuple[int, FrameType | None]] = []
+        self.came: list[tuple[int, FrameType | None]] = []
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.is_open:
-            self._came.append((number, frame))
+            self.came.append((number, frame))
         else:  # it came while the handlers are being given back
             self._handlers[number](number, frame)
 
@@ -62,19 +64,28 @@ class _Deferral:
         """Give all handlers back, call those whose signals came, and raise the first error there was."""
         first_error: BaseException | None = None
         taken = list(self._handlers)
-        while taken or self._came or self.is_open:
+        while taken or self.came or self.is_open:
             try:
                 self.is_open = False
                 while taken:
                     if _c.getsignal(taken[-1]) is self:
                         _c.signal(taken[-1], self._handlers[taken[-1]])
                     taken.pop()
-                while self._came:
-                    number, frame = self._came.pop(0)
+                while self.came:
+                    number, frame = self.came.pop(0)
                     self._handlers[number](number, frame)
-            except (
-                BaseException
-            ) as error:  # a handler's, which must not keep the others from being given back
+            except BaseException as error:  # a handler's: the others are given back all the same
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
+
+
+def _after_fork_in_child() -> None:
+    """Where another thread has forked, the one that was at work is not there to give handlers back."""
+    if _last is not None and _last.is_open and _last.thread != threading.get_ident():
+        _last.came.clear()  # what came was the parent's
+        _last.give_back()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -6,6 +6,8 @@ import os
 import threading
 from weakref import WeakSet
 
+from xlda._internal.interrupts import interrupt_afterwards
+
 _all: WeakSet[threading.RLock] = WeakSet()
 _held: list[threading.RLock] = []  # while a process is being forked
 
@@ -25,22 +27,27 @@ def fork_safe_lock() -> threading.RLock:
 
 
 def _before_fork() -> None:
-    for lock in sorted(_alive(), key=id):  # in the one order in which all take several of them
-        lock.acquire()
-        _held.append(lock)
-
-
-def _alive() -> list[threading.RLock]:
-    while True:
-        try:
-            return list(_all)
-        except RuntimeError:  # another thread has just made one
-            continue
+    with interrupt_afterwards():  # or some would be held for ever
+        locks = _known()
+        for lock in locks:
+            lock.acquire()
+        _held[:] = locks  # only now: until all are held, another thread may be forking
 
 
 def _after_fork() -> None:
-    while _held:
-        _held.pop().release()
+    locks = _held.copy()
+    _held.clear()  # before the next thread that forks may have them
+    for lock in reversed(locks):
+        lock.release()
+
+
+def _known() -> list[threading.RLock]:
+    """All locks, in the one order in which all take several of them."""
+    while True:
+        try:
+            return sorted(_all, key=id)
+        except RuntimeError:  # another thread has made one meanwhile
+            continue
 
 
 if hasattr(os, "register_at_fork"):
