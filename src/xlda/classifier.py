@@ -295,8 +295,7 @@ class XLDA(Predictor):
         difference taken for two classes. With `power` set, X stands for the embeddings after that power. The
         covariance is renewed first.
         """
-        weights, bias, _ = self._linear()
-        return weights, bias
+        return self._linear()[:2]
 
     def to_layer(self) -> Layer:
         """The same with its labels, as `xlda.extras` writes it; without classes that have no samples."""
@@ -338,8 +337,7 @@ class XLDA(Predictor):
     def classes_(self) -> Array:
         """Known labels, sorted: the order of the columns of scores."""
         with self._locked("classes_") as model:
-            table = model.labels.table()
-        return table.sorted()
+            return model.labels.table().sorted()
 
     @property
     def class_count_(self) -> Array:
