@@ -624,6 +624,7 @@ def test_the_papers_ways_learn_on(layer, stream):
         ({"labels": ["a"]}, "labels has 1 entries; weight has 2 rows"),
         ({"labels": ["a", "a"]}, "labels has 'a' 2 times; every class needs a label of its own"),
         ({"labels": ["a", 1]}, "mixes"),
+        ({"covariance": "fixd"}, "covariance is one of"),
         ({"assume": "oas"}, "assume is one of"),
         ({"assume": np.eye(2)}, r"assume has shape \(2, 2\); the layer's weight asks for \(3, 3\)"),
         ({"assume": np.triu(np.ones((3, 3)))}, "assume is not a covariance: it is not symmetric"),

@@ -71,6 +71,19 @@ def test_an_error_inside_does_not_swallow_the_signal(alarm):
         signal.raise_signal(signal.SIGALRM)
 
 
+def test_other_threads_are_left_alone():
+    done = []
+
+    def work():
+        with interrupt_afterwards():
+            done.append(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [1]
+
+
 def test_handlers_are_there_again_whenever_a_signal_comes():
     is_armed, n_rung = False, 0
 
@@ -132,7 +145,12 @@ def test_a_change_that_fails_in_the_middle_is_told_to_whoever_reads(rng, monkeyp
         clf._model.moments._work = None
         with pytest.raises(MemoryError):
             clf.partial_fit(X, y)
-    for read in (lambda: clf.covariance_, lambda: clf.partial_fit(X, y), lambda: clf.forget(X, y)):
+    for read in (
+        lambda: clf.covariance_,
+        lambda: clf.partial_fit(X, y),
+        lambda: clf.partial_fit(X[:1], y[:1]),
+        lambda: clf.forget(X, y),
+    ):
         with pytest.raises(RuntimeError, match="failed in the middle"):
             read()
     assert clf.fit(X, y).n_samples_seen_ == len(X)

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import io
-import signal
-import threading
 
 import numpy as np
 import pytest
 
 from xlda import XLDA
 from xlda._internal import progress
-from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.progress import Progress
 
 
@@ -48,41 +45,3 @@ def test_fit_source_shows_progress_on_a_terminal(monkeypatch):
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "0:00"), (61.2, "1:01"), (3600, "1:00:00")])
 def test_clock(seconds, shown):
     assert progress._clock(seconds) == shown
-
-
-def test_ctrl_c_waits_for_the_end_of_the_block():
-    done = []
-
-    def work():
-        with interrupt_afterwards():
-            signal.raise_signal(signal.SIGINT)
-            done.append(1)
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert done == [1]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_an_error_in_the_block_comes_through():
-    def work():
-        with interrupt_afterwards():
-            signal.raise_signal(signal.SIGINT)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        work()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_other_threads_are_left_alone():
-    done = []
-
-    def work():
-        with interrupt_afterwards():
-            done.append(1)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert done == [1]

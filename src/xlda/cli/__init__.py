@@ -1,4 +1,4 @@
-"""`xlda`, the command. Needs `pip install 'xlda[cli]'`."""
+"""`xlda`, the command. Needs the extra `cli`."""
 
 from __future__ import annotations
 

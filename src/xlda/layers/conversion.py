@@ -44,7 +44,7 @@ WITHOUT_EMBEDDINGS = (
 def with_defaults(assume: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """What to assume, which was once spelled `covariance`, and the parameters of the classifier."""
     covariance = params.get("covariance", "plastic")
-    if not (isinstance(covariance, str) and covariance in ("plastic", "fixed")):
+    if not isinstance(covariance, str) or covariance in ("auto", *PUBLISHED):
         warnings.warn("from_linear(covariance=...) is now assume=....", DeprecationWarning, stacklevel=3)
         assume, params = covariance, {name: params[name] for name in params if name != "covariance"}
     if isinstance(assume, str) and assume in PUBLISHED:

@@ -188,7 +188,7 @@ class Moments:
             with self._changing():
                 self._absorb(embeddings, rows, weights, sign=1)
             return
-        if not self._buffer.has_room_for(embeddings):
+        if self._change != "done" or not self._buffer.has_room_for(embeddings):
             self.settle()
         self._buffer.add(embeddings, rows)
 
