@@ -6,9 +6,8 @@ import unicodedata
 
 import pytest
 
-from xlda.errors import BadSampleError, UnknownClassError
+from xlda.errors import BadSampleError, DoubtfulLabelError, UnknownClassError
 from xlda.label_matching import (
-    DoubtfulLabelError,
     KnownLabels,
     LabelResolver,
     look_alikes,

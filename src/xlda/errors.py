@@ -27,6 +27,14 @@ class UnknownClassError(XLDAError, ValueError):
     """A label that the model has not learned."""
 
 
+class DoubtfulLabelError(XLDAError, ValueError):
+    """A new label that is so like known ones, which are `alike`, that one of them may be meant."""
+
+    def __init__(self, label: str | int, alike: tuple[str | int, ...], cure: str = "Use that label.") -> None:
+        super().__init__(f"{label!r} is new, but much like the known {either(alike)}. {cure}")
+        self.label, self.alike = label, alike
+
+
 class BadSampleError(XLDAError, ValueError):
     """A photo or an embedding that cannot be learned or recognised; nothing was learned from it."""
 
@@ -37,3 +45,13 @@ class LockedModelError(XLDAError, OSError):
 
 class ChangedModelError(XLDAError, OSError):
     """A model file that was changed by another process since it was opened."""
+
+
+def either(labels: tuple[str | int, ...]) -> str:
+    """Labels in a sentence, the first three of them.
+
+    >>> either(("kiwi", "lime"))
+    "'kiwi' or 'lime'"
+    """
+    names = [repr(label) for label in labels[:3]]
+    return " or ".join(names) + (f" (or {len(labels) - 3} more)" if len(labels) > 3 else "")

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from xlda.errors import BadSampleError, UnknownClassError, XLDAError
+from xlda.errors import BadSampleError, DoubtfulLabelError, UnknownClassError, either
 
 if TYPE_CHECKING:
     from xlda.labels import Label  # with scikit-learn, which takes its time
@@ -25,14 +25,6 @@ Decide: TypeAlias = "Callable[[Label, tuple[Label, ...]], Label]"
 _SEPARATORS = re.compile(r"(?<!\d)[\s_-]+|[\s_-]+(?!\d)")  # but between two digits: 1-12 is not 11-2
 _ANY_SEPARATOR = re.compile(r"[\s_-]+")
 _WORD = re.compile(r"[^\W_]+")
-
-
-class DoubtfulLabelError(XLDAError, ValueError):
-    """A new label that is so like known ones, which are `alike`, that one of them may be meant."""
-
-    def __init__(self, label: Label, alike: tuple[Label, ...], cure: str = "Use that label.") -> None:
-        super().__init__(f"{label!r} is new, but much like the known {_either(alike)}. {cure}")
-        self.label, self.alike = label, alike
 
 
 class Match(NamedTuple):
@@ -104,7 +96,7 @@ class KnownLabels:
         if match is not None and match.how == "known":
             return match.label
         alike = match.alike if match is not None and match.alike else self.nearest(label)
-        hint = f" Is it {_either(alike)}?" if alike else ""
+        hint = f" Is it {either(alike)}?" if alike else ""
         raise UnknownClassError(f"There is no class {label!r}.{hint}")
 
     def nearest(self, label: Label, n: int = 3) -> tuple[Label, ...]:
@@ -135,7 +127,7 @@ class LabelResolver:
     {'Kiwi': 'Fruit/Kiwi'}
     >>> resolver.resolve(["pear"])
     Traceback (most recent call last):
-    xlda.label_matching.DoubtfulLabelError: 'pear' is new, but much like the known 'Pear'. Use that label.
+    xlda.errors.DoubtfulLabelError: 'pear' is new, but much like the known 'Pear'. Use that label.
     """
 
     def __init__(self, known: Iterable[Label], decide: Decide | None = None, new_ok: bool = True) -> None:
@@ -267,9 +259,3 @@ def _plain(text: str) -> str:
 
 def _begins_a_word(text: str, wanted: str) -> bool:
     return any(text.startswith(wanted, word.start()) for word in _WORD.finditer(text))
-
-
-def _either(labels: tuple[Label, ...]) -> str:
-    """Labels in a sentence, the first three of them."""
-    names = [repr(label) for label in labels[:3]]
-    return " or ".join(names) + (f" (or {len(labels) - 3} more)" if len(labels) > 3 else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xlda.cli.console import ask, can_ask, first_few, note
-from xlda.label_matching import DoubtfulLabelError, LabelResolver, look_alikes
+from xlda.errors import DoubtfulLabelError
+from xlda.label_matching import LabelResolver, look_alikes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,8 @@ import typer
 from xlda.cli import options
 from xlda.cli.console import say, say_json
 from xlda.cli.models import changed
-from xlda.label_matching import DoubtfulLabelError, KnownLabels
+from xlda.errors import DoubtfulLabelError
+from xlda.label_matching import KnownLabels
 
 if TYPE_CHECKING:
     from xlda.labels import Label
