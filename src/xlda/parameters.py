@@ -68,4 +68,4 @@ def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def _is_real(value: Any) -> bool:
-    return isinstance(value, Real)
+    return type(value) is float or isinstance(value, Real)  # the second takes ten times as long

@@ -17,7 +17,7 @@ Target: TypeAlias = Literal["trace", "identity"]
 
 def check_shrinkage(shrinkage: Any, target: Any) -> None:
     """Refuse a shrinkage or a target that is not one."""
-    number = isinstance(shrinkage, Real) and not isinstance(shrinkage, bool)
+    number = type(shrinkage) is float or (isinstance(shrinkage, Real) and not isinstance(shrinkage, bool))
     if not (shrinkage in ("oas", "ledoit-wolf") if isinstance(shrinkage, str) else number):
         raise ValueError(f"shrinkage is a number in [0, 1], 'oas' or 'ledoit-wolf'; got {shrinkage!r}.")
     if number and not 0 <= shrinkage <= 1:
