@@ -16,11 +16,12 @@ import numpy as np
 from xlda import storage
 from xlda._internal.section import MOST, Section
 from xlda.errors import NewerFileError
+from xlda.head import layer_rows
 from xlda.head.layer_rows import LayerRows
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label, Labels
 from xlda.model import Model
-from xlda.moments import Moments
+from xlda.moments import Moments, stored
 from xlda.moments.stored import moments_from_section, moments_to_section
 from xlda.parameters import check_parameters, learning_parameters
 from xlda.search import search_from_json, search_to_json
@@ -29,9 +30,9 @@ from xlda.upkeep import Upkeep
 KNOWN = {  # sections, and the newest version of each
     "params": 1,
     "labels": 1,
-    "moments": 1,
+    stored.NAME: stored.VERSION,
     "search": 1,
-    "layer": 1,
+    layer_rows.SECTION: layer_rows.SECTION_VERSION,
     "backbone": 1,
     "features": 1,
     "keys": 1,

@@ -44,10 +44,10 @@ class PhotoShard(Shard):
         self,
         photos: Sequence[Photo],
         backbone: Embedder,
-        on_error: OnError = "stop",
-        labels: bool = True,
-        on_skipped: OnSkipped | None = None,
-        max_pixels: int = MAX_PIXELS,
+        on_error: OnError,
+        labels: bool,
+        on_skipped: OnSkipped | None,
+        max_pixels: int,
     ) -> None:
         self.name = "photos"
         self._photos, self._backbone, self._labels = photos, backbone, labels
