@@ -65,7 +65,7 @@ def drawn_for_audit(model: Model, head: Head, n: int) -> Array:
 
 def audited(head: Head, embeddings: Array, drawn: bool, nbytes: dict[str, int]) -> Audit:
     """Compare the search of `head` with looking at all classes, on checked `embeddings` (n, d)."""
-    exact = head.with_index(DenseIndex(head.weights, head.bias))
+    exact = head.with_index(DenseIndex(head.index.rows))
     winners, best = exact.top(embeddings, 1)
     predicted, scores = head.top(embeddings, 1)
     same = (winners == predicted) | (scores >= best)  # of equal classes either is right

@@ -19,7 +19,7 @@ from xlda._internal.locks import fork_safe_lock
 from xlda._internal.progress import Progress
 from xlda.audit import Audit, audited, drawn_for_audit
 from xlda.head.covariance import Shrinkage, Target
-from xlda.head.head import Head, Priors
+from xlda.head.head import Head, ModelKind, Priors
 from xlda.identity import BackboneIdentity
 from xlda.inputs import checked_embeddings, checked_samples
 from xlda.labels import Label, Labels, label_list, one_label
@@ -38,28 +38,33 @@ _becoming = fork_safe_lock()  # held while a classifier takes over what was lear
 
 
 class XLDA(Predictor):
-    """Linear discriminant analysis that learns a stream of samples, new classes included, exactly.
+    """Discriminant analysis that learns a stream of samples, new classes included, exactly.
 
     Any order, batching or split of the same samples gives the same classifier, to rounding.
 
     Parameters
     ----------
+    model
+        "bayes" knows a class mean as far as its samples tell, so that a class with one sample stands beside
+        classes with many; "lda" takes every class mean for the truth: linear discriminant analysis.
+        rule="slda", and the rows of a layer (`from_linear`), imply "lda".
     shrinkage
-        How far the covariance is drawn towards a multiple of the identity: a number in [0, 1], "oas", or
-        "ledoit-wolf". The fewer the samples per class, the more it matters; 0.2 to 0.5 suits embeddings.
+        How far the covariance is drawn towards a multiple of the identity: a number in [0, 1], "oas",
+        "ledoit-wolf", or "auto", a prior worth two samples a feature.
     shrinkage_target
         "trace" draws towards the mean variance, so that the scale of the embeddings does not matter;
         "identity" towards a variance of 1, as published.
     covariance
         "plastic" learns for ever; "fixed" is frozen at the end of the first call that learns (`fit`, or the
-        first `partial_fit`), and only means go on.
+        first `partial_fit`), as is how class means differ, and only means go on.
     rule
         "exact" is the pooled within-class covariance; "slda" the published update, sample by sample, which
         depends on the order and is here for comparison.
     priors
         "equal", or "empirical": a class seen more often is more likely.
     power
-        Exponent of a signed power taken of the embeddings before anything else; 0.5 helps non-negative ones.
+        Exponent of a signed power taken of the embeddings before anything else, or None. "auto" is 0.5 where
+        the first embeddings learned are never negative, which helps those, and None otherwise.
     renew
         The covariance is inverted anew once the samples learned since pass this share of all; the means used
         are always current. 0 renews at every change. With more than 10 samples for each feature every one
@@ -85,6 +90,8 @@ class XLDA(Predictor):
         Unbiased pooled within-class covariance, without shrinkage; with rule="slda", that rule's.
     shrinkage_
         The shrinkage in use.
+    power_
+        The power in use.
     n_features_in_, n_samples_seen_
         Width of the embeddings; samples learned less those forgotten. Those of a removed class still count
         here, as they do in the covariance; `class_count_` is without them.
@@ -106,20 +113,23 @@ class XLDA(Predictor):
     backbone_: BackboneIdentity | None
     batch_keys_: list[str]
     _model: Model
+    power_: float | None
 
     def __init__(
         self,
         *,
-        shrinkage: Shrinkage = 0.3,
+        model: ModelKind = "bayes",
+        shrinkage: Shrinkage = "auto",
         shrinkage_target: Target = "trace",
         covariance: Literal["plastic", "fixed"] = "plastic",
         rule: Literal["exact", "slda"] = "exact",
         priors: Priors = "equal",
-        power: float | None = None,
+        power: float | Literal["auto"] | None = "auto",
         renew: float = 0.01,
         search: str | Search = "auto",
         precision: Literal["full", "half"] = "full",
     ) -> None:
+        self.model = model
         self.shrinkage = shrinkage
         self.shrinkage_target = shrinkage_target
         self.covariance = covariance
@@ -284,7 +294,9 @@ class XLDA(Predictor):
         if clf.rule != "exact":
             raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
         clf.n_features_in_ = layer.weight.shape[1]
+        clf.power_ = None if clf.power == "auto" else clf.power
         clf._start(Labels(layer.labels))
+        clf._model.started_with = learning_parameters(clf)
         take_over(clf, clf._model, layer, assumed, strength, embeddings, embedding_labels)
         return clf._end_of_base()
 
@@ -311,7 +323,7 @@ class XLDA(Predictor):
         `predict` of the classifier itself sees all that was learned before it is called, and so waits for a
         thread that is learning. A snapshot never waits, and any number of threads may use it.
         """
-        return Snapshot(self._current_head(), self.power, getattr(self, "feature_names_in_", None))
+        return Snapshot(self._current_head(), self.power_, getattr(self, "feature_names_in_", None))
 
     def audit(self, X: ArrayLike | None = None, n: int = 1000) -> Audit:
         """How far the search agrees with exact LDA, how much faster it is, and what memory all takes.
@@ -320,7 +332,7 @@ class XLDA(Predictor):
         """
         head = self._current_head()
         if X is not None:
-            embeddings = checked_embeddings(self, X, self.power, min_samples=1)
+            embeddings = checked_embeddings(self, X, self.power_, min_samples=1)
         else:
             with self._locked("audit") as model:
                 embeddings = drawn_for_audit(model, head, n)
@@ -420,7 +432,7 @@ class XLDA(Predictor):
     def _start(self, labels: Labels | None = None) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
         moments = kind(self.n_features_in_, half=self.precision == "half")
-        self._model = Model(moments, labels, started_with=learning_parameters(self))
+        self._model = Model(moments, labels)
         self.backbone_, self.batch_keys_ = None, []
 
     def _learn(
@@ -435,6 +447,8 @@ class XLDA(Predictor):
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
         ahead = () if classes is None else label_list(classes, "classes")
         self._model.learn(embeddings, labels, weights, ahead)
+        if not started:
+            self._model.started_with = learning_parameters(self)
         return self
 
     def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:
@@ -458,9 +472,7 @@ class XLDA(Predictor):
     def _end_of_base(self) -> Self:
         """With a fixed covariance, keep it as it is once there is one."""
         if self.covariance == "fixed" and self.__sklearn_is_fitted__() and not self._model.moments.frozen:
-            with self._locked("partial_fit") as model:
-                if model.moments.n_seen:
-                    model.moments.freeze()
+            self._model.freeze(self._scoring())
         return self
 
     def _linear(self) -> tuple[Array, Array, Array]:
@@ -476,8 +488,11 @@ class XLDA(Predictor):
         """The head of all that was learned before this call."""
         self._require_start("XLDA")
         check_parameters(self)
-        scoring = Scoring(self.shrinkage, self.shrinkage_target, self.priors, self.search)
-        return self._model.head(scoring, self.renew)
+        return self._model.head(self._scoring(), self.renew)
+
+    def _scoring(self) -> Scoring:
+        model: ModelKind = "lda" if self.rule == "slda" else self.model
+        return Scoring(model, self.shrinkage, self.shrinkage_target, self.priors, self.search)
 
 
 def load(path: str | os.PathLike[str]) -> XLDA:

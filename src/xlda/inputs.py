@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import assert_all_finite
@@ -16,7 +17,11 @@ _MOST = {  # that a value may be, so that many squares can be added
     np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)
 }
 
-
+ROOT = 0.5  # power of embeddings that are never negative
+OTHER_SIGN = (
+    "These embeddings have negative values, and those learned first had none: power='auto' has chosen {}, and "
+    "stays with it. If both kinds are meant, start anew with power=None; else use the same backbone for all."
+)
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
 LEAST_HALF = 2.0**-9  # that the largest of the first values may be: float16 has few digits below it
 
@@ -25,7 +30,13 @@ def checked_samples(
     estimator: Any, X: Any, y: Any, sample_weight: Any, min_samples: int = 0
 ) -> tuple[Array, list[Label], Array | None]:
     """Checked embeddings, labels and weights, without the samples whose weight is 0."""
-    embeddings = checked_embeddings(estimator, X, estimator.power, min_samples)
+    X = plain_array(estimator, X, min_samples)
+    if not hasattr(estimator, "power_") and len(X):
+        estimator.power_ = chosen_power(estimator.power, X)
+    power = getattr(estimator, "power_", None)
+    embeddings = prepared(X, power)
+    if estimator.power == "auto" and power is not None and embeddings.size and embeddings.min() < 0:
+        warnings.warn(OTHER_SIGN.format(power), stacklevel=4)
     if estimator.precision == "half":
         check_half(embeddings, is_first=not hasattr(estimator, "_model"))
     refuse_masked(y, "y")
@@ -51,11 +62,28 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
     An `estimator` without `n_features_in_` is given it here. A plain array of the right shape
     costs O(n d) and a few microseconds; all else goes scikit-learn's way, with its conversions and messages.
     """
+    return prepared(plain_array(estimator, X, min_samples), power)
+
+
+def plain_array(estimator: Any, X: Any, min_samples: int = 0) -> Array:
+    """`X` as an array (n_samples, n_features) of floats, whatever they are."""
     n_features = getattr(estimator, "n_features_in_", None)
     plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _MOST
     if not plain or X.shape[1] != n_features or hasattr(estimator, "feature_names_in_"):
-        X = _converted(estimator, X, n_features, min_samples)
-    return prepared(X, power)
+        return _converted(estimator, X, n_features, min_samples)
+    array: Array = X
+    return array
+
+
+def chosen_power(power: float | Literal["auto"] | None, X: Array) -> float | None:
+    """The power to take of embeddings such as these: with "auto", the square root of what is never negative.
+
+    >>> chosen_power("auto", np.array([[0.0, 4.0]])), chosen_power("auto", np.array([[-1.0, 4.0]]))
+    (0.5, None)
+    """
+    if power != "auto":
+        return power
+    return ROOT if X.size and X.min() >= 0 else None
 
 
 def prepared(X: Array, power: float | None, half: bool = False) -> Array:

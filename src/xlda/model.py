@@ -11,7 +11,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
-from xlda.head import Head
+from xlda.head import Head, spread_to_keep
 from xlda.head.layer_rows import LayerRows
 from xlda.labels import Label, Labels
 from xlda.moments import ForgetError, Moments
@@ -122,6 +122,16 @@ class Model:
             self.moments.grow(self.labels.n_rows)
             self.moments.merge(other.moments, rows)
             self.upkeep.changed(rows[theirs], other.moments.weight_learned)
+
+    def freeze(self, scoring: Scoring) -> None:
+        """Keep the covariance as it is, and how class means differ; counts and means go on learning."""
+        with self.lock:
+            if self.moments.frozen or not self.moments.n_seen:
+                return
+            spread = None
+            if scoring.model == "bayes":
+                spread = spread_to_keep(self.moments, scoring.shrinkage, scoring.target)
+            self.moments.freeze(spread)
 
     def head(self, scoring: Scoring, renew: float) -> Head:
         """The head of all that was learned before this call."""

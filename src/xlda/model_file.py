@@ -28,7 +28,8 @@ from xlda.search import search_from_json, search_to_json
 from xlda.upkeep import Upkeep
 
 KNOWN = {  # sections, and the newest version of each
-    "params": 1,
+    "params": 2,
+    "chosen": 1,
     "labels": 1,
     stored.NAME: stored.VERSION,
     "search": 1,
@@ -53,8 +54,10 @@ DEFAULTS: dict[int, dict[str, Any]] = {
         "renew": 0.01,
         "search": "auto",
         "precision": "full",
+        "model": "lda",
     }
 }
+DEFAULTS[2] = {**DEFAULTS[1], "model": "bayes", "shrinkage": "auto", "power": "auto"}
 
 _log = logging.getLogger("xlda")
 
@@ -72,6 +75,8 @@ def write(path: str | os.PathLike[str], clf: Any, model: Model) -> None:
         Section("labels", KNOWN["labels"], info={"names": model.labels.table().names.tolist()}),
         moments_to_section(model.moments),
     ]
+    if clf.power == "auto" and hasattr(clf, "power_"):
+        sections.append(Section("chosen", KNOWN["chosen"], info={"power": clf.power_}))
     if model.layer_rows is not None:
         sections.append(model.layer_rows.to_section())
     if search is not None:
@@ -110,6 +115,12 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
     labels = _labels(sections["labels"], moments)
     optional = {name: sections.get(name) for name in ("layer", "search", "backbone", "features", "keys")}
     layer, search, backbone, features, keys = optional.values()
+    if clf.power != "auto":
+        clf.power_ = clf.power
+    elif "chosen" in sections:
+        clf.power_ = _power(sections["chosen"])
+    elif moments.n_seen:
+        raise ValueError("it does not say which power was chosen")
     model = Model(moments, Labels(labels), learning_parameters(clf))
     if layer is not None:
         model.layer_rows = LayerRows.from_section(layer, labels, moments.n_features)
@@ -153,6 +164,16 @@ def _labels(section: Section, moments: Moments) -> list[Label | None]:
     if moments.counts[[name is None for name in names]].any():
         raise ValueError("it has samples of a class without a label")
     return names
+
+
+def _power(section: Section) -> float | None:
+    section.check_tensors()
+    if section.info.get("power", "") is None:
+        return None
+    power = section.number("power")
+    if not 0 < power < np.inf:
+        raise ValueError("the power that was chosen is nothing that can be")
+    return power
 
 
 def _feature_names(section: Section, n_features: int) -> list[str]:

@@ -14,6 +14,7 @@ from xlda.search import check_search
 
 def check_parameters(estimator: Any) -> None:
     """Refuse a parameter that is none, by name."""
+    _check_choice("model", estimator.model, ("bayes", "lda"))
     check_shrinkage(estimator.shrinkage, estimator.shrinkage_target)
     _check_choice("covariance", estimator.covariance, ("plastic", "fixed"))
     _check_choice("rule", estimator.rule, ("exact", "slda"))
@@ -22,23 +23,29 @@ def check_parameters(estimator: Any) -> None:
     check_search(estimator.search)
     power: Any = estimator.power
     renew: Any = estimator.renew
-    if power is not None and not (_is_real(power) and 0 < power < np.inf):
-        raise ValueError(f"power is None or a positive number; got {power!r}.")
+    is_name = isinstance(power, str) and power == "auto"
+    if power is not None and not is_name and not (_is_real(power) and 0 < power < np.inf):
+        raise ValueError(f"power is 'auto', None or a positive number; got {power!r}.")
     if not (_is_real(renew) and 0 <= renew < np.inf):
         raise ValueError(f"renew is a number of at least 0; got {renew!r}.")
 
 
 def learning_parameters(estimator: Any) -> tuple[Any, ...]:
-    """Those that cannot change once something was learned."""
-    return estimator.rule, estimator.covariance, estimator.power, estimator.precision
+    """Those that cannot change once something was learned; the power as it was chosen, once it is."""
+    power = estimator.power
+    if isinstance(power, str):
+        power = getattr(estimator, "power_", power)
+    return estimator.rule, estimator.covariance, power, estimator.precision
 
 
 def check_mergeable(mine: Any, theirs: Any) -> None:
     """Refuse a fitted estimator, `theirs`, that `mine`, fitted or not, cannot learn from."""
-    if learning_parameters(mine) != theirs._model.started_with:
+    own, other = learning_parameters(mine), learning_parameters(theirs)
+    if "auto" in (own[2], other[2]):  # one that has no samples yet takes what the other has chosen
+        own, other = ((*some[:2], None, *some[3:]) for some in (own, other))
+    if own != other:
         raise ValueError(
-            "merge needs the same rule, covariance, power and precision; "
-            f"here {learning_parameters(mine)}, in the other {theirs._model.started_with}."
+            f"merge needs the same rule, covariance, power and precision; here {own}, in the other {other}."
         )
     if not mine.__sklearn_is_fitted__():
         return
@@ -47,9 +54,9 @@ def check_mergeable(mine: Any, theirs: Any) -> None:
             f"merge got a classifier of {theirs.n_features_in_} features; this one has "
             f"{mine.n_features_in_}. Only classifiers over the same backbone can be merged."
         )
-    own, other = (BackboneIdentity.from_json(clf.backbone_) for clf in (mine, theirs))
-    if own is not None:
-        own.check_same(other, "This classifier")
+    backbone, their_backbone = (BackboneIdentity.from_json(clf.backbone_) for clf in (mine, theirs))
+    if backbone is not None:
+        backbone.check_same(their_backbone, "This classifier")
     names, their_names = (getattr(clf, "feature_names_in_", None) for clf in (mine, theirs))
     if names is not None and their_names is not None and names.tolist() != their_names.tolist():
         raise ValueError("merge got a classifier whose features have other names or another order.")

@@ -15,9 +15,9 @@ from xlda.inputs import checked_embeddings
 
 
 class Predictor(ClassifierMixin, BaseEstimator):
-    """Methods that predict; who has them says which head they use, and has the parameter `power`."""
+    """Methods that predict; who has them says which head they use, and which power it is for."""
 
-    power: float | None
+    power_: float | None
 
     def _current_head(self) -> Head:
         raise NotImplementedError
@@ -25,7 +25,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> Array:
         """Label of the best class for each sample, shape (n_samples,). Works in blocks, as `predict_topk`."""
         head = self._current_head()
-        return head.table.of(head.top(checked_embeddings(self, X, self.power), 1)[0][:, 0])
+        return head.table.of(head.top(checked_embeddings(self, X, self.power_), 1)[0][:, 0])
 
     def predict_topk(self, X: ArrayLike, k: int = 5) -> tuple[Array, Array]:
         """Labels and logits of the `k` best classes, each (n_samples, k), best first.
@@ -36,7 +36,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
             raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
         head = self._current_head()
-        embeddings = checked_embeddings(self, X, self.power)
+        embeddings = checked_embeddings(self, X, self.power_)
         rows, scores = head.top(embeddings, min(int(k), head.n_seen))
         return head.table.of(rows), scores + head.common_term(embeddings)[:, None]
 
@@ -71,7 +71,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
     def _scored(self, X: ArrayLike) -> tuple[Head, Array, Array]:
         """Head, checked embeddings, and the score of each known class, shape (n_samples, n_classes)."""
         head = self._current_head()
-        embeddings = checked_embeddings(self, X, self.power)
+        embeddings = checked_embeddings(self, X, self.power_)
         scores = head.scores(embeddings)
         return head, embeddings, scores if head.table.is_sorted else scores[:, head.table.sorted_rows]
 
@@ -85,7 +85,7 @@ class Snapshot(Predictor):
 
     def __init__(self, head: Head, power: float | None, feature_names: Array | None = None) -> None:
         self.head = head
-        self.power = power
+        self.power = self.power_ = power
         self.feature_names = feature_names
         self.n_features_in_ = len(head.centre)
         if feature_names is not None:

@@ -17,7 +17,8 @@ from sklearn.exceptions import NotFittedError
 from xlda._internal.arrays import Rows
 from xlda.head import Head, new_head
 from xlda.head.covariance import Shrinkage, Target
-from xlda.head.head import Priors
+from xlda.head.head import ModelKind, Priors
+from xlda.head.plain_space import PlainSpace
 from xlda.head.layer_rows import LayerRows
 from xlda.labels import Labels
 from xlda.moments import Moments
@@ -34,6 +35,7 @@ log = logging.getLogger("xlda")
 class Scoring(NamedTuple):
     """The parameters that a head is made with; other ones need another head."""
 
+    model: ModelKind
     shrinkage: Shrinkage
     target: Target
     priors: Priors
@@ -90,7 +92,10 @@ class Upkeep:
             head = last.head.updated(moments, labels.table(), rows, layer_rows)
             if not head.n_seen:
                 raise nothing_seen()
-            served = Served(self.version, scoring, head, last.total, last.n_others)
+            if head.wants_renewal:
+                served, unrenewed = self._renewed(scoring, moments, labels, layer_rows), 0.0
+            else:
+                served = Served(self.version, scoring, head, last.total, last.n_others)
         else:
             served = Served(self.version, scoring, last.head, last.total, last.n_others)
         # The head first: an interrupt before the rest costs needless work, and the other way round a row.
@@ -125,6 +130,7 @@ class Upkeep:
         head = new_head(
             moments,
             labels.table(),
+            model=scoring.model,
             shrinkage=scoring.shrinkage,
             target=scoring.target,
             priors=scoring.priors,
@@ -140,6 +146,10 @@ class Upkeep:
             renew = max(renew, BESIDE_A_LAYER) if renew else 0.0
             most = (1 + BESIDE_A_LAYER) * last.n_others
             if not last.total or not last.n_others <= _n_others(moments, layer_rows) <= most:
+                return True
+        elif last.scoring.model == "bayes" and isinstance(last.head.space, PlainSpace):
+            # There was nothing to know how means and samples vary from; now there may be.
+            if self._weight and moments.n_seen > 1 and moments.total > moments.n_seen:
                 return True
         weight, d = self._weight, moments.n_features
         if weight <= most_unrenewed(renew, last.total - weight, d):

@@ -76,9 +76,8 @@ def inspect(
 def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
     """The `n` pairs of classes that are closest, each class with the one whose mean is nearest to its own.
 
-    For the mean of a class, its own score is ahead of the next class's by half their squared distance, in
-    standard deviations within classes. Means of few samples are further apart than the classes are, by what
-    chance adds; that is taken off.
+    Distances are in standard deviations within classes. Means of few samples are further apart than the
+    classes are, by what chance adds; that is taken off.
     """
     import numpy as np
 
@@ -86,12 +85,12 @@ def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
     seen = np.flatnonzero(counts > 0)
     if len(seen) < 2 or not n:
         return []
-    rows, scores = head.top(clf.means_[seen].astype(head.weights.dtype), 2)
-    labels, own = head.table.of(rows), clf.classes_[seen]
-    is_first = labels[:, 0] == own
-    other = np.where(is_first, labels[:, 1], labels[:, 0])
-    squared = 2 * np.where(is_first, scores[:, 0] - scores[:, 1], 0.0)
-    chance = float(np.sum(head.inverse * clf.covariance_))
+    means = clf.means_[seen].astype(head.centre.dtype)
+    labels, own = head.table.of(head.top(means, 2)[0]), clf.classes_[seen]
+    other = np.where(labels[:, 0] == own, labels[:, 1], labels[:, 0])
+    squared = head.space.squared_lengths(means - means[np.searchsorted(own, other)])
+    root = np.linalg.eigh(clf.covariance_)
+    chance = float(head.space.squared_lengths((root[1] * np.sqrt(np.maximum(root[0], 0.0))).T).sum())
     per_sample = dict(zip(own.tolist(), (1 / counts[seen]).tolist(), strict=True))
     found: dict[frozenset[Any], float] = {}
     for one, two, distance in zip(own.tolist(), other.tolist(), squared.tolist(), strict=True):

@@ -34,8 +34,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     centre = clf.snapshot().head.centre.astype(np.float64)
     constants = {"centre": centre, "weight": weight, "bias": bias + weight @ centre}
     nodes, last = [], "embedding"
-    if clf.power is not None:
-        constants["power"] = np.array(clf.power)
+    if clf.power_ is not None:
+        constants["power"] = np.array(clf.power_)
         nodes += [
             helper.make_node("Abs", [last], ["magnitude"]),
             helper.make_node("Pow", ["magnitude", "power"], ["raised"]),
@@ -62,7 +62,7 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     graph = helper.make_graph(nodes, "xlda", inputs, outputs, initializers)
     opset = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="xlda")
-    power = {} if clf.power is None else {POWER: json.dumps(float(clf.power))}
+    power = {} if clf.power_ is None else {POWER: json.dumps(float(clf.power_))}
     helper.set_model_props(model, {LABELS: json.dumps(labels), **power})
     onnx.checker.check_model(model)
     with replaced(path) as unfinished:

@@ -86,9 +86,9 @@ class XLDAHead(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of embeddings (n, n_features)."""
         weight, bias = self._current_layer(x)
-        if self.clf.power is not None:
+        if self.clf.power_ is not None:
             magnitude = x.abs().clamp_min(torch.finfo(x.dtype).tiny)  # or the gradient at 0 would be NaN
-            x = x.sign() * magnitude**self.clf.power
+            x = x.sign() * magnitude**self.clf.power_
         return torch.nn.functional.linear(x, weight, bias)
 
     def get_extra_state(self) -> torch.Tensor:

@@ -11,15 +11,20 @@ from scipy.linalg import lapack
 
 from xlda._internal.arrays import Array, mirror
 
-Shrinkage: TypeAlias = float | Literal["oas", "ledoit-wolf"]
+Shrinkage: TypeAlias = float | Literal["auto", "oas", "ledoit-wolf"]
 Target: TypeAlias = Literal["trace", "identity"]
+
+ESTIMATES = ("auto", "oas", "ledoit-wolf")
+PRIOR_SAMPLES = 2.0  # a feature
 
 
 def check_shrinkage(shrinkage: Any, target: Any) -> None:
     """Refuse a shrinkage or a target that is not one."""
     number = type(shrinkage) is float or (isinstance(shrinkage, Real) and not isinstance(shrinkage, bool))
-    if not (shrinkage in ("oas", "ledoit-wolf") if isinstance(shrinkage, str) else number):
-        raise ValueError(f"shrinkage is a number in [0, 1], 'oas' or 'ledoit-wolf'; got {shrinkage!r}.")
+    if not (shrinkage in ESTIMATES if isinstance(shrinkage, str) else number):
+        raise ValueError(
+            f"shrinkage is a number in [0, 1], 'auto', 'oas' or 'ledoit-wolf'; got {shrinkage!r}."
+        )
     if number and not 0 <= shrinkage <= 1:
         raise ValueError(f"shrinkage is in [0, 1]; got {shrinkage!r}.")
     if target not in ("trace", "identity"):
@@ -69,35 +74,58 @@ def shrunk_covariance(covariance: Array, shrinkage: float, target: Target) -> Ar
     return shrunk
 
 
-def inverse_covariance(
-    covariance: Array, dof: float, shrinkage: Shrinkage = 0.3, target: Target = "trace"
-) -> tuple[Array, float]:
-    """Inverse of the shrunk covariance, and the shrinkage that was used.
+def covariance_factor(
+    covariance: Array, dof: float, shrinkage: Shrinkage = "auto", target: Target = "trace"
+) -> tuple[Array | None, float]:
+    """Lower triangle L, L L^T being the shrunk covariance, and the shrinkage that was used.
 
     Where the shrunk covariance is not positive definite, more shrinkage is used, with a warning.
-    Without any variance to go by, the inverse is I: the nearest mean wins. Beside the covariance, one matrix
-    of its size is made.
+    Without any variance to go by, there is none. Beside the covariance, one matrix of its size is made.
 
-    >>> inverse_covariance(np.diag([1.0, 3.0]), dof=10, shrinkage=0.5)[0].round(3)
-    array([[0.667, 0.   ],
-           [0.   , 0.4  ]])
+    >>> covariance_factor(np.diag([1.0, 7.0]), dof=10, shrinkage=0.5)[0].round(3)
+    array([[1.581, 0.   ],
+           [0.   , 2.345]])
     """
     if not all(np.isfinite(row).all() for row in covariance):
         raise ValueError("The covariance is not finite: embeddings or weights are too large.")
     asked = shrinkage_number(covariance, dof, shrinkage)
-    if target == "trace" and np.trace(covariance) <= len(covariance) * np.finfo(np.float64).tiny:
-        return np.eye(len(covariance)), asked
+    if target == "trace" and not has_variance(covariance):
+        return None, asked
     used = asked
-    inverse = _inverse(shrunk_covariance(covariance, used, target))
-    while inverse is None:
+    factor = _factor(shrunk_covariance(covariance, used, target))
+    while factor is None:
         used = min(max(10.0 * used, 1e-8), 1.0)
-        inverse = _inverse(shrunk_covariance(covariance, used, target))
+        factor = _factor(shrunk_covariance(covariance, used, target))
     if used != asked:
         warnings.warn(
             f"The covariance of {len(covariance)} features, from {dof:g} degrees of freedom, is not positive "
             f"definite with shrinkage {asked:g}; {used:g} is used. Choose a larger one to silence this.",
             stacklevel=2,
         )
+    return factor, used
+
+
+def has_variance(covariance: Array) -> bool:
+    """Whether there is any variance to go by."""
+    return bool(np.trace(covariance) > len(covariance) * np.finfo(np.float64).tiny)
+
+
+def inverse_covariance(
+    covariance: Array, dof: float, shrinkage: Shrinkage = "auto", target: Target = "trace"
+) -> tuple[Array, float]:
+    """Inverse of the shrunk covariance, and the shrinkage that was used; see `covariance_factor`.
+
+    Without any variance to go by, the inverse is I: the nearest mean wins.
+
+    >>> inverse_covariance(np.diag([1.0, 3.0]), dof=10, shrinkage=0.5)[0].round(3)
+    array([[0.667, 0.   ],
+           [0.   , 0.4  ]])
+    """
+    factor, used = covariance_factor(covariance, dof, shrinkage, target)
+    if factor is None:
+        return np.eye(len(covariance)), used
+    inverse: Array = lapack.dpotri(factor, lower=True, overwrite_c=True)[0].T
+    mirror(inverse.T)
     return inverse, used
 
 
@@ -105,13 +133,25 @@ def shrinkage_number(covariance: Array, dof: float, shrinkage: Shrinkage) -> flo
     """The shrinkage as a number, estimated where it is the name of an estimate."""
     if not isinstance(shrinkage, str):
         return float(shrinkage)
+    if shrinkage == "auto":
+        return prior_shrinkage(len(covariance), dof)
     estimate = oas_shrinkage if shrinkage == "oas" else ledoit_wolf_shrinkage
     variance = np.trace(covariance) / len(covariance)
     return estimate(covariance / variance, dof) if variance > 0 else 1.0  # the scale must not overflow
 
 
-def _inverse(matrix: Array) -> Array | None:
-    """Inverse by Cholesky, or None where the matrix is not positive definite to working precision.
+def prior_shrinkage(n_features: int, dof: float) -> float:
+    """A prior worth two samples a feature, that features vary alike and apart, beside `dof` real ones.
+
+    >>> prior_shrinkage(64, dof=128)
+    0.5
+    """
+    worth = PRIOR_SAMPLES * n_features
+    return worth / (worth + max(dof, 0.0))
+
+
+def _factor(matrix: Array) -> Array | None:
+    """Lower Cholesky factor, or None where the matrix is not positive definite to working precision.
 
     Works in the memory of `matrix`, which is symmetric: as LAPACK has it, rows are columns.
     """
@@ -119,6 +159,5 @@ def _inverse(matrix: Array) -> Array | None:
     pivots = np.diag(factor) ** 2
     if failed or not pivots.min() > len(matrix) * np.finfo(np.float64).eps * pivots.max():
         return None
-    inverse: Array = lapack.dpotri(factor, lower=True, overwrite_c=True)[0].T
-    mirror(inverse.T)
-    return inverse
+    lower: Array = factor
+    return lower

@@ -1,8 +1,7 @@
 """Scores of all classes as of one moment; a head never changes.
 
-The logit of a class is x . w + b with w = P m and b = -1/2 m . w + log prior, where m is the class mean and P
-the inverse of the shrunk covariance. Scores are logits with x and m relative to the mean of all samples: the
-numbers stay small, and all that is missing is a term common to all classes, which `common_term` gives.
+A head has a space, which says in which coordinates queries are scored and how rows are made of class means:
+`PlainSpace` is linear discriminant analysis, `BayesSpace` the model that knows how much it knows.
 """
 
 from __future__ import annotations
@@ -15,21 +14,25 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
-from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.head.changed_rows import ChangedRows
-from xlda.head.covariance import Shrinkage, Target, inverse_covariance
+from xlda.head.bayes_space import MOST_DIRECTIONS, BayesSpace
+from xlda.head.changed_rows import ChangedRows, NewRows
+from xlda.head.class_spread import class_spread
+from xlda.head.covariance import Shrinkage, Target, covariance_factor, has_variance, inverse_covariance
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.model_samples import sampled_queries
+from xlda.head.plain_space import PlainSpace
 from xlda.labels import LabelTable
 from xlda.moments import Moments
+from xlda.moments.moments import KeptSpread
+from xlda.search.class_rows import ClassRows
 from xlda.search.dense import Dense
-from xlda.search.protocol import Classes, Index, Search
+from xlda.search.protocol import Changed, Classes, Index, Search
 from xlda.search.ranking import best_columns, merged
 
 Priors: TypeAlias = Literal["equal", "empirical"]
+ModelKind: TypeAlias = Literal["bayes", "lda"]
 
-ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
+ROWS_AT_ONCE = 1024  # classes that are mixed with a layer's at once
 QUERIES_AT_ONCE = 64  # whose shortlists are made at once
 FEWEST_CHANGED, MOST_CHANGED = 16, 2048  # rows kept beside the others before all are brought together
 
@@ -38,24 +41,24 @@ FEWEST_CHANGED, MOST_CHANGED = 16, 2048  # rows kept beside the others before al
 class Head:
     """Scores for every row of the model.
 
-    Most rows have their weights in `weights` and `bias`, and are found by `index`. A row that changed since
-    those were computed has its own in `changed`, so that learning one sample costs O(d^2) whatever the
-    number of classes. A row without samples has the bias -inf: it never wins.
+    Most rows are in `index`. A row that changed since that was made is in `changed`, so that learning one
+    sample costs O(d^2) whatever the number of classes. A row without samples has the bias -inf: it never
+    wins.
     """
 
     table: LabelTable  # the label of each row
-    centre: Array  # (n_features,)
-    inverse: Array  # (n_features, n_features), of the shrunk covariance
-    centre_weight: Array  # inverse times centre, float64: what `common_term` needs, once a head
+    space: PlainSpace | BayesSpace
     shrinkage: float
     log_total: float | None  # of what counts are divided by to give priors; None for equal priors
-    weights: Array  # (n_settled, n_features)
-    bias: Array  # (n_settled,)
-    half_norms: Array  # (n_settled,): half of mean . weights
     index: Index
     changed: ChangedRows
     n_seen: int  # rows that can win: those that have samples, and those of `layer_rows`
     layer_rows: FittedLayerRows | None = None  # rows of a layer, on the scale of the others
+
+    @property
+    def centre(self) -> Array:
+        """The point that queries are relative to, (n_features,)."""
+        return self.space.centre
 
     @property
     def n_rows(self) -> int:
@@ -63,11 +66,16 @@ class Head:
         return len(self.table.names)
 
     @property
+    def wants_renewal(self) -> bool:
+        """Whether classes lie where it cannot tell them apart."""
+        return isinstance(self.space, BayesSpace) and self.space.crowded
+
+    @property
     def nbytes(self) -> dict[str, int]:
         """Memory of each part."""
         return {
-            "weights": self.weights.nbytes + self.bias.nbytes + self.changed.log.weights.nbytes,
-            "inverse": self.inverse.nbytes,
+            "weights": self.index.rows.nbytes + self.changed.log.weights.nbytes,
+            "coordinates": self.space.nbytes,
             "search": self.index.nbytes,
         }
 
@@ -76,37 +84,31 @@ class Head:
 
         Where the search says so, rows that it did not look at have -inf, or NaN for a logit of 0.
         """
-        queries = self._queries(embeddings)
+        queries = self.space.queries(embeddings)
         rows, entries = self.changed.newest()
-        n_settled = len(self.weights)
+        n_settled = len(self.index.rows)
         scores = np.full((len(queries), self.n_rows), -np.inf, queries.dtype)
         found = self.index.scores(queries, rows[rows < n_settled])
-        if found is None:
-            scores[:, :n_settled] = times_weights(queries, self.weights)
-            scores[:, :n_settled] += self.bias
-        else:
-            scores[:, :n_settled] = found
+        scores[:, :n_settled] = self.index.rows.scores(queries) if found is None else found
         if len(rows):
-            scores[:, rows] = queries @ self.changed.weights[entries].T + self.changed.bias[entries]
+            scores[:, rows] = self._changed_rows(entries).scores(queries)
         return scores
 
     def top(self, embeddings: Array, k: int) -> tuple[Rows, Array]:
         """The `k` best rows and their scores, each (n, k), best first; of equals the lower row first."""
-        queries = self._queries(embeddings)
+        queries = self.space.queries(embeddings)
         if not len(self.changed):
             return self.index.top(queries, k, self.changed.rows)
-        changed = self.changed.rows[self.changed.rows < len(self.weights)]
+        changed = self.changed.rows[self.changed.rows < len(self.index.rows)]
         settled, settled_scores = self.index.top(queries, k, changed)
-        changed_scores = queries @ self.changed.weights.T
-        changed_scores += self.changed.bias
-        entries, changed_scores = best_columns(changed_scores, k)
+        entries, changed_scores = best_columns(self._changed_rows().scores(queries), k)
         return merged(settled, settled_scores, self.changed.rows[entries], changed_scores, k)
 
     def shortlists(self, embeddings: Array, k: int) -> Iterator[Rows]:
         """Rows looked at for the `k` best of each embedding."""
-        changed = self.changed.rows[self.changed.rows < len(self.weights)]
+        changed = self.changed.rows[self.changed.rows < len(self.index.rows)]
         for start in range(0, len(embeddings), QUERIES_AT_ONCE):
-            queries = self._queries(embeddings[start : start + QUERIES_AT_ONCE])
+            queries = self.space.queries(embeddings[start : start + QUERIES_AT_ONCE])
             for shortlist in self.index.shortlists(queries, k, changed):
                 yield np.union1d(shortlist, self.changed.rows)
 
@@ -116,36 +118,32 @@ class Head:
 
     def common_term(self, embeddings: Array) -> Array:
         """What the logits of all rows have in common, shape (n,), float64."""
-        weight, bias = self._common()
-        term: Array = embeddings.astype(np.float64, copy=False) @ weight + bias
-        return term
+        return self.space.common_term(embeddings) - (self.log_total or 0.0)
 
-    def linear(self) -> tuple[Array, Array]:
-        """Weights (n_rows, n_features) and bias (n_rows,), float64, that give these logits."""
-        settled, biases, _ = self._all_rows()
-        weight, bias = self._common()
-        weights = settled.astype(np.float64)
-        biases = biases - weights @ self.centre.astype(np.float64) + bias
-        weights += weight
-        return weights, biases
+    def all_rows(self) -> ClassRows:
+        """All rows, the changed ones among the others, and in the coordinates of queries: O(C d)."""
+        rows, entries = self.changed.newest()
+        settled = self.index.rows
+        missing = self.space.width - settled.width
+        if missing:
+            nothing = np.zeros((len(settled), missing), settled.parts[0].dtype)
+            settled = replace(settled, parts=(*settled.parts, nothing))
+        return settled.with_rows(self._changed_rows(entries), rows, self.n_rows)
 
     def updated(
         self, moments: Moments, table: LabelTable, rows: Rows, layer_rows: LayerRows | None = None
     ) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
-        weights, bias, half_norms = _weighed(
-            moments, rows, self.centre, self.inverse, self.log_total is not None
-        )
+        space, new = self.space.with_rows(moments, rows, self.log_total is not None)
         fitted = None
         if self.layer_rows is not None and layer_rows is not None:
             fitted = replace(self.layer_rows, kept=layer_rows)
-            weights, bias, half_norms = _with_layer_rows(
-                fitted, rows, moments, self.centre, weights, bias, half_norms
-            )
+            new = _with_layer_rows(fitted, rows, moments, self.centre, new)
         head = replace(
             self,
             table=table,
-            changed=self.changed.extended(rows, weights, bias, half_norms),
+            space=space,
+            changed=self.changed.extended(rows, new),
             n_seen=_n_seen(moments, layer_rows),
             log_total=None if self.log_total is None else _log_total(moments),
             layer_rows=fitted,
@@ -154,41 +152,48 @@ class Head:
 
     # -- how it works
 
-    def _queries(self, embeddings: Array) -> Array:
-        queries: Array = embeddings.astype(self.centre.dtype, copy=False) - self.centre
-        return queries
-
-    def _common(self) -> tuple[Array, float]:
-        weight = self.centre_weight
-        return weight, float(-0.5 * self.centre.astype(np.float64) @ weight) - (self.log_total or 0.0)
-
-    def _all_rows(self) -> tuple[Array, Array, Array]:
-        """Weights, bias and half norm of all rows, the changed ones among the others: O(C d)."""
-        weights = np.empty((self.n_rows, self.weights.shape[1]), self.weights.dtype)
-        bias = np.full(self.n_rows, -np.inf, self.bias.dtype)
-        half_norms = np.zeros(self.n_rows, self.half_norms.dtype)
-        n_settled = len(self.weights)
-        weights[:n_settled], weights[n_settled:] = self.weights, 0.0
-        bias[:n_settled] = self.bias
-        half_norms[:n_settled] = self.half_norms
-        rows, entries = self.changed.newest()
-        weights[rows], bias[rows] = self.changed.weights[entries], self.changed.bias[entries]
-        half_norms[rows] = self.changed.half_norms[entries]
-        return weights, bias, half_norms
+    def _changed_rows(self, entries: Rows | None = None) -> ClassRows:
+        """Entries of what has changed, as they are scored; all of them, those that were replaced included."""
+        changed, width = self.changed, self.space.width
+        weights = changed.weights[:, :width]
+        squares = None
+        if entries is None:
+            if isinstance(self.space, BayesSpace):
+                squares = self.space.squares(changed.groups)
+            return ClassRows((weights,), changed.bias, squares)
+        if isinstance(self.space, BayesSpace):
+            squares = self.space.squares(changed.groups[entries])
+        return ClassRows((weights[entries],), changed.bias[entries], squares)
 
     def _settled(self, moments: Moments) -> Head:
-        """The same head with its changed rows among the others: O(C d), so only now and then."""
-        weights, bias, half_norms = self._all_rows()
-        classes = _classes(moments, weights, bias, half_norms, self.inverse, self.centre, self.layer_rows)
-        changed = np.union1d(self.changed.rows, np.arange(len(self.weights), len(weights)))
-        return replace(
-            self,
-            weights=weights,
-            bias=bias,
-            half_norms=half_norms,
-            index=self.index.updated(classes, changed),
-            changed=ChangedRows.none_of(weights.shape[1], self.centre.dtype),
-        )
+        """The same head with its changed rows among the others: O(C d), so only now and then.
+
+        But those that need coordinates which the others do not have stay where they are.
+        """
+        rows, entries = self.changed.newest()
+        apart = self.changed.apart[entries]
+        kept = ChangedRows.none_of(self.changed.log.weights.shape[1], self.centre.dtype)
+        if apart.any():
+            kept = kept.extended(rows[apart], self.changed.taken(entries[apart]))
+        rows, entries = rows[~apart], entries[~apart]
+        new = self._changed_rows(entries)
+        width = self.index.rows.width
+        new = replace(new, parts=(np.ascontiguousarray(new.parts[0][:, :width]),))
+        space, half_norms = self.space, self.changed.half_norms[entries]
+
+        def means() -> Array:
+            if isinstance(space, BayesSpace):
+                return space.posterior_means(new.parts[0], self.changed.groups[entries])
+            return _means_of(new.parts[0], moments, rows, self.centre, self.layer_rows)
+
+        offsets = None
+        if isinstance(space, BayesSpace):
+            offsets = space.offsets_of(new.parts[0], self.changed.groups[entries])
+        changed = Changed(rows, self.n_rows, new, half_norms, means, offsets)
+        head = replace(self, index=self.index.updated(changed), changed=kept)
+        if len(kept) > most_changed(self.n_rows) // 2 and isinstance(space, BayesSpace):
+            return replace(head, space=replace(space, crowded=True))
+        return head
 
 
 def most_changed(n_rows: int) -> int:
@@ -200,6 +205,7 @@ def new_head(
     moments: Moments,
     table: LabelTable,
     *,
+    model: ModelKind,
     shrinkage: Shrinkage,
     target: Target,
     priors: Priors,
@@ -209,57 +215,106 @@ def new_head(
 ) -> Head:
     """Head of all that `moments` has learned so far, and of the rows of a layer where there are some.
 
-    Costs O(d^3 + C d^2), and what the search needs.
+    Costs O(d^3 + C d^2), and what the search needs. With one class, and where no class has a second sample,
+    nothing is known of how means and samples vary: the nearest mean wins.
     """
-    inverse64, used = inverse_covariance(moments.covariance(), moments.dof, shrinkage, target)
-    n_rows, dtype = len(table.names), moments.dtype
-    inverse, centre = inverse64.astype(dtype), moments.centre().astype(dtype)
-    weights = np.empty((n_rows, moments.n_features), np.float16 if moments.half else dtype)
-    bias, half_norms = np.empty(n_rows, dtype), np.empty(n_rows, dtype)
-
-    def weigh(start: int, stop: int, _part: int) -> None:
-        for first in range(start, stop, ROWS_AT_ONCE):
-            block = slice(first, min(first + ROWS_AT_ONCE, stop))
-            if not moments.counts_of(block).any():  # as with a layer's rows that have no samples yet
-                weights[block], bias[block], half_norms[block] = 0.0, -np.inf, 0.0
-                continue
-            with np.errstate(over="ignore"):  # it is refused below
-                weights[block], bias[block], half_norms[block] = _weighed(
-                    moments, block, centre, inverse, priors == "empirical"
-                )
-
-    in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * moments.n_features**2))
-    if moments.half and not np.isfinite(weights).all():
-        raise ValueError(
-            "precision='half' cannot hold the weights of classes that differ so little. "
-            "Scale the embeddings up, or use precision='full'."
+    covariance, with_priors = moments.covariance(), priors == "empirical"
+    last = None if previous is None else previous.index
+    if model == "lda" or layer_rows is not None or moments.n_seen < 2 or not has_variance(covariance):
+        space, used, index, fitted = _plain(
+            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
-    fitted = None
-    if layer_rows is not None:
-        if moments.n_seen:
-            fitted = layer_rows.fitted(moments, centre, inverse64, weights, bias)
-        else:
-            fitted = layer_rows.as_they_are()
-        rows, searched = np.arange(n_rows), not isinstance(search, Dense)
-        weights, bias, half_norms = _with_layer_rows(
-            fitted, rows, moments, centre, weights, bias, half_norms, searched
+        width = space.width
+    else:
+        space, used, index = _bayes(
+            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last
         )
-    classes = _classes(moments, weights, bias, half_norms, inverse, centre, fitted)
-    return Head(
+        fitted, width = None, space.n_coordinates + MOST_DIRECTIONS
+    head = Head(
         table=table,
-        centre=centre,
-        inverse=inverse,
-        centre_weight=inverse64 @ centre,
+        space=space,
         shrinkage=used,
-        log_total=_log_total(moments) if priors == "empirical" else None,
-        weights=weights,
-        bias=bias,
-        half_norms=half_norms,
-        index=search.index(classes, None if previous is None else previous.index),
-        changed=ChangedRows.none_of(moments.n_features, dtype),
+        log_total=_log_total(moments) if with_priors else None,
+        index=index,
+        changed=ChangedRows.none_of(width, moments.dtype),
         n_seen=_n_seen(moments, layer_rows),
         layer_rows=fitted,
     )
+    outside = space.lying_outside(moments) if isinstance(space, BayesSpace) else ()
+    return head.updated(moments, table, outside) if len(outside) else head
+
+
+def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> KeptSpread | None:
+    """How class means differ as of now, to be kept with a frozen covariance; None where nobody can tell."""
+    covariance = moments.covariance()
+    if moments.n_seen < 2 or not has_variance(covariance):
+        return None
+    factor, _ = covariance_factor(covariance, moments.dof, shrinkage, target)
+    assert factor is not None  # there is variance
+    return class_spread(moments, factor, covariance).kept(factor)
+
+
+def _bayes(
+    moments: Moments,
+    covariance: Array,
+    n_rows: int,
+    shrinkage: Shrinkage,
+    target: Target,
+    with_priors: bool,
+    search: Search,
+    last: Index | None,
+) -> tuple[BayesSpace, float, Index]:
+    factor, used = covariance_factor(covariance, moments.dof, shrinkage, target)
+    assert factor is not None  # there is variance
+    space = BayesSpace.of(factor, class_spread(moments, factor, covariance, moments.kept_spread), moments)
+    index = search.index(space.classes(moments, n_rows, with_priors), last)
+    return space, used, index
+
+
+def _plain(
+    moments: Moments,
+    covariance: Array,
+    n_rows: int,
+    shrinkage: Shrinkage,
+    target: Target,
+    with_priors: bool,
+    search: Search,
+    last: Index | None,
+    layer_rows: LayerRows | None,
+) -> tuple[PlainSpace, float, Index, FittedLayerRows | None]:
+    inverse64, used = inverse_covariance(covariance, moments.dof, shrinkage, target)
+    dtype = moments.dtype
+    centre = moments.centre().astype(dtype)
+    space = PlainSpace(centre, inverse64.astype(dtype), inverse64 @ centre)
+    new = space.all_rows(moments, n_rows, with_priors)
+    fitted = None
+    if layer_rows is not None:
+        if moments.n_seen:
+            fitted = layer_rows.fitted(moments, centre, inverse64, new.weights, new.bias)
+        else:
+            fitted = layer_rows.as_they_are()
+        searched = not isinstance(search, Dense)
+        new = _with_layer_rows(fitted, np.arange(n_rows), moments, centre, new, searched)
+
+    def means(rows: Rows | slice) -> Array:
+        return _means_of(new.weights[rows], moments, rows, centre, fitted)
+
+    def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+        return sampled_queries(moments, centre, n, rng)
+
+    rows = ClassRows((new.weights,), new.bias)
+    classes = Classes(rows, new.half_norms, space.inverse, centre, means, draw, space.queries)
+    return space, used, search.index(classes, last), fitted
+
+
+def _means_of(
+    weights: Array, moments: Moments, rows: Rows | slice, centre: Array, layer_rows: FittedLayerRows | None
+) -> Array:
+    """Class means less the centre; of a layer's rows those that LDA would have such weights for."""
+    if layer_rows is not None:
+        implied: Array = weights.astype(layer_rows.covariance.dtype) @ layer_rows.covariance
+        return implied
+    return moments.means_from(centre, rows)
 
 
 def _with_layer_rows(
@@ -267,16 +322,14 @@ def _with_layer_rows(
     rows: Rows,
     moments: Moments,
     centre: Array,
-    weights: Array,
-    bias: Array,
-    half_norms: Array,
+    new: NewRows,
     searched: bool = True,
-) -> tuple[Array, Array, Array]:
+) -> NewRows:
     """Weights, bias and half norms of `rows`, those that a layer has too mixed with its own.
 
     Half norms cost O(d^2) a row, and only a search needs them.
     """
-    weights, bias, half_norms = weights.copy(), bias.copy(), half_norms.copy()
+    weights, bias, half_norms = new.weights.copy(), new.bias.copy(), new.half_norms.copy()
     for start in range(0, len(rows), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
         counts = moments.counts_of(rows[block])
@@ -285,7 +338,7 @@ def _with_layer_rows(
         if searched:
             means = mixed @ fitted.covariance
             half_norms[start + places] = 0.5 * np.einsum("ij,ij->i", means, mixed)
-    return weights, bias, half_norms
+    return NewRows(weights, bias, half_norms)
 
 
 def _n_seen(moments: Moments, layer_rows: LayerRows | None) -> int:
@@ -294,40 +347,3 @@ def _n_seen(moments: Moments, layer_rows: LayerRows | None) -> int:
 
 def _log_total(moments: Moments) -> float:
     return math.log(moments.total or 1.0)
-
-
-def _weighed(
-    moments: Moments, rows: Rows | slice, centre: Array, inverse: Array, with_priors: bool
-) -> tuple[Array, Array, Array]:
-    """Weights, bias and half norm of `rows` as `moments` has them now."""
-    means = moments.means_from(centre, rows)
-    counts = moments.counts_of(rows)
-    seen = counts > 0
-    means[~seen] = 0.0
-    weights = means @ inverse
-    half_norms = 0.5 * np.einsum("ij,ij->i", means, weights)
-    bias = -half_norms
-    if with_priors:  # the total of the counts is in the common term
-        bias = bias + np.log(np.where(seen, counts, 1.0))
-    return weights, np.where(seen, bias, -np.inf).astype(weights.dtype), half_norms
-
-
-def _classes(
-    moments: Moments,
-    weights: Array,
-    bias: Array,
-    half_norms: Array,
-    inverse: Array,
-    centre: Array,
-    layer_rows: FittedLayerRows | None,
-) -> Classes:
-    def means(rows: Rows | slice) -> Array:
-        if layer_rows is not None:  # the means that LDA would have such weights for
-            implied: Array = weights[rows].astype(layer_rows.covariance.dtype) @ layer_rows.covariance
-            return implied
-        return moments.means_from(centre, rows)
-
-    def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
-        return sampled_queries(moments, centre, n, rng)
-
-    return Classes(weights, bias, half_norms, inverse, centre, means, draw)

@@ -48,7 +48,7 @@ def with_defaults(assume: Any, params: dict[str, Any]) -> tuple[Any, dict[str, A
         warnings.warn("from_linear(covariance=...) is now assume=....", DeprecationWarning, stacklevel=3)
         assume, params = covariance, {name: params[name] for name in params if name != "covariance"}
     if isinstance(assume, str) and assume in PUBLISHED:
-        params = {"shrinkage": 1e-4, "shrinkage_target": "identity", **params}
+        params = {"model": "lda", "shrinkage": 1e-4, "shrinkage_target": "identity", **params}
     return assume, params
 
 
@@ -67,7 +67,7 @@ def checked_assumption(
         raise ValueError("embedding_labels came without embeddings.")
     if isinstance(assume, str) and assume not in ("auto", *PUBLISHED):
         raise ValueError(f"assume is one of {('auto', *PUBLISHED)} or an array; got {assume!r}.")
-    if params.get("power") is not None and embeddings is None:
+    if params.get("power", "auto") not in (None, "auto") and embeddings is None:
         raise ValueError("power needs embeddings: the layer's rows are for embeddings without it.")
     if embeddings is not None and not (isinstance(assume, str) and assume == "auto"):
         raise ValueError("With embeddings, assume is 'auto': the covariance is estimated from them.")
@@ -112,7 +112,7 @@ def _keep_rows(
     model.moments.grow(len(layer.labels))
     if model.moments.half:
         check_half(layer.weight)
-    if estimator.power is None:
+    if estimator.power_ is None:
         model.layer_rows = LayerRows(layer.weight, layer.bias, np.full(len(layer.labels), float(strength)))
     if embeddings is None:
         warnings.warn(WITHOUT_EMBEDDINGS, stacklevel=4)
@@ -122,13 +122,13 @@ def _keep_rows(
         known = model.labels.rows(label_list(embedding_labels, "embedding_labels"))
     taught = copy.deepcopy(model.moments)
     for raw, rows in labelled_by_layer(layer, estimator, embeddings, known):
-        taught.update(prepared(raw, estimator.power, taught.half), rows)
+        taught.update(prepared(raw, estimator.power_, taught.half), rows)
     if known is None and model.layer_rows and not model.layer_rows.covered_by(taught.counts):
         warnings.warn(TOO_FEW, stacklevel=4)
         return
     model.moments = taught
     n_without = len(layer.labels) - taught.n_seen
-    if estimator.power is not None and n_without:
+    if estimator.power_ is not None and n_without:
         warnings.warn(WITH_POWER.format(n_without), stacklevel=4)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -24,6 +24,14 @@ FIRST = 128  # embeddings that the origin is chosen from
 OFFSET = 8  # times its spread: a feature further from zero needs an origin
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
 PIECE = LEAST_WAITING  # samples of a batch absorbed at once
+
+
+class KeptSpread(NamedTuple):
+    """How class means differed when the covariance was frozen; see `xlda.head.class_spread`."""
+
+    matrix: Array  # (d, d): the covariance of class means, as it was measured
+    size: float
+    share: float
 
 
 class Moments:
@@ -62,6 +70,7 @@ class Moments:
         self._scatter = Scatter(n_features, self._origin.dtype)
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
+        self.kept_spread: KeptSpread | None = None  # frozen with the covariance
         self._buffer = SampleBuffer()  # samples that are in nothing of the above yet
         self._work: Array | None = None
         self._change: Literal["done", "under way", "failed"] = "done"
@@ -260,6 +269,7 @@ class Moments:
     def _merge_scatter(self, other: Moments) -> None:
         if other._frozen_dof is not None:  # so is the sum
             self._frozen_dof = other._frozen_dof + (self.dof if self._n_samples else 0.0)
+            self.kept_spread = other.kept_spread
         self._scatter.add(other._scatter)
         self._dof_of_dropped += other._dof_of_dropped
 
@@ -302,9 +312,12 @@ class Moments:
                 self._dof_of_dropped += float(self._counts[row]) - 1.0
             self._clear(row)
 
-    def freeze(self) -> None:
-        """Keep the covariance as it is now, if not kept already; counts and means go on learning."""
-        self._frozen_dof = self.dof
+    def freeze(self, spread: KeptSpread | None = None) -> None:
+        """Keep the covariance as it is now, if not kept already, and how class means differ, if known.
+
+        Counts and means go on learning.
+        """
+        self._frozen_dof, self.kept_spread = self.dof, spread
 
     @property
     def frozen(self) -> bool:
@@ -418,11 +431,15 @@ class Moments:
             "offsets": self._offsets[: self._n_classes],
             "scatter": self.scatter,
         }
+        if self.kept_spread is not None:
+            tensors["spread"] = self.kept_spread.matrix
         numbers = {
             "n_samples": self.n_samples,
             "dof_of_dropped": self._dof_of_dropped,
             "frozen_dof": self._frozen_dof,
         }
+        if self.kept_spread is not None:
+            numbers |= {"spread_size": self.kept_spread.size, "spread_share": self.kept_spread.share}
         return tensors, numbers
 
     @classmethod
@@ -440,6 +457,10 @@ class Moments:
         moments._n_samples = numbers["n_samples"]
         moments._dof_of_dropped = numbers["dof_of_dropped"]
         moments._frozen_dof = numbers["frozen_dof"]
+        if "spread" in tensors:
+            moments.kept_spread = KeptSpread(
+                tensors["spread"], numbers["spread_size"], numbers["spread_share"]
+            )
         return moments
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from xlda._internal.section import Section
 from xlda.moments.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
 
-NAME, VERSION = "moments", 1
+NAME, VERSION = "moments", 2  # the second may have the spread of class means
 OF_RULE: dict[str, type[Moments]] = {"exact": Moments, "slda": PublishedMoments}
 ROWS_AT_ONCE = 256  # of the scatter, that are compared
 TENSORS = ("counts", "origin", "offsets", "scatter")
+SPREAD = "spread"
 
 
 def moments_to_section(moments: Moments) -> Section:
@@ -24,7 +25,8 @@ def moments_to_section(moments: Moments) -> Section:
 
 def moments_from_section(section: Section, rule: str) -> Moments:
     """Moments by this rule; what cannot be some is a ValueError that says why, as a part of a sentence."""
-    section.check_tensors(*TENSORS)
+    has_spread = SPREAD in section.tensors
+    section.check_tensors(*TENSORS, *([SPREAD] if has_spread else []))
     offsets = section.tensor("offsets", (np.float16, np.float32, np.float64), (None, None))
     n_classes, n_features = offsets.shape
     counts = section.tensor("counts", (np.float64,), (n_classes,))
@@ -41,6 +43,8 @@ def moments_from_section(section: Section, rule: str) -> Moments:
         "dof_of_dropped": section.number("dof_of_dropped"),
         "frozen_dof": _frozen_dof(section),
     }
+    if has_spread:
+        numbers |= _spread(section, n_features)
     return OF_RULE[rule].from_arrays(section.tensors, numbers)
 
 
@@ -69,3 +73,14 @@ def _frozen_dof(section: Section) -> float | None:
     if dof < 0:
         raise ValueError("its degrees of freedom are negative")
     return dof
+
+
+def _spread(section: Section, n_features: int) -> dict[str, float]:
+    """How class means differ, if it can be that: its numbers."""
+    spread = section.tensor(SPREAD, (np.float64,), (n_features, n_features))
+    if not np.allclose(spread, spread.T):
+        raise ValueError("the spread of its class means is not symmetric")
+    size, share = section.number("spread_size"), section.number("spread_share")
+    if not size > 0 or not 0 <= share <= 1:
+        raise ValueError("the spread of its class means is nothing that can be")
+    return {"spread_size": size, "spread_share": share}

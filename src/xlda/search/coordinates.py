@@ -8,12 +8,15 @@ prefix of the coordinates already tells most classes apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from xlda._internal.arrays import Array
+from xlda.search.class_rows import Part
 from xlda.search.protocol import Classes
 
 SAMPLE = 4096  # classes that the directions are computed from
@@ -36,15 +39,25 @@ def fisher_coordinates(classes: Classes, n_coordinates: int, seed: int = 0) -> C
     """The `n_coordinates` directions in which the means of `classes` spread most. Costs O(d^3)."""
     d, dtype = len(classes.centre), classes.centre.dtype
     factor = _factor(classes.inverse.astype(np.float64))
-    rows = np.flatnonzero(np.isfinite(classes.bias))
+    rows = np.flatnonzero(classes.rows.live)
     if len(rows) > SAMPLE:
         rows = np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
-    white = solve_triangular(factor, classes.weights[rows].T.astype(np.float64), lower=True)
+    white = solve_triangular(factor, classes.rows.weights[rows].T.astype(np.float64), lower=True)
     scatter = white @ white.T / max(len(rows), 1)
     spread, turn = _largest(scatter, min(n_coordinates, d))
     turn, spread = turn[:, ::-1], spread[::-1]
     of_weights = solve_triangular(factor, turn, lower=True, trans="T")
     return Coordinates((factor @ turn).astype(dtype), of_weights.astype(dtype), np.maximum(spread, 0.0))
+
+
+def nearness(points: Array, priors: Array, edges: Sequence[int]) -> list[Part]:
+    """What columns of `points` say of how near each class is, from each edge to the next."""
+    parts = []
+    for start, stop in pairwise(edges):
+        some = np.ascontiguousarray(points[:, start:stop])
+        offsets = -0.5 * np.einsum("ij,ij->i", some, some)
+        parts.append(Part(some, offsets if start else offsets + priors))
+    return parts
 
 
 def _factor(inverse: Array) -> Array:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
-from xlda.search.protocol import Classes, Index
+from xlda.search.class_rows import ClassRows
+from xlda.search.protocol import AnyClasses, Changed, Index
 from xlda.search.ranking import best_columns
 
 SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
@@ -20,44 +20,42 @@ SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
 class Dense:
     """Score every class: exact, and the fastest way where they are few."""
 
-    def index(self, classes: Classes, previous: Index | None = None) -> DenseIndex:
+    def index(self, classes: AnyClasses, previous: Index | None = None) -> DenseIndex:
         """Nothing is to be done."""
-        return DenseIndex(classes.weights, classes.bias)
+        return DenseIndex(classes.rows)
 
 
 @dataclass(frozen=True, eq=False)
 class DenseIndex:
-    """The weights as they are."""
+    """The classes as they are."""
 
-    weights: Array
-    bias: Array
+    rows: ClassRows
     nbytes = 0
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`. Works in blocks, so that memory does not grow with queries times classes."""
-        rows = np.empty((len(queries), k), np.intp)
+        found = np.empty((len(queries), k), np.intp)
         best = np.empty((len(queries), k), queries.dtype)
-        step = max(1, SCORES_AT_ONCE // max(len(self.weights), 1))
+        step = max(1, SCORES_AT_ONCE // max(len(self.rows), 1))
         for start in range(0, len(queries), step):
             block = slice(start, start + step)
-            scores = times_weights(queries[block], self.weights)
-            scores += self.bias
+            scores = self.rows.scores(queries[block])
             if len(without):
                 scores[:, without] = -np.inf
-            rows[block], best[block] = best_columns(scores, k)
-        return rows, best
+            found[block], best[block] = best_columns(scores, k)
+        return found, best
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterable[Rows]:
         """See `Index`."""
-        every = np.setdiff1d(np.arange(len(self.weights)), without)
+        every = np.setdiff1d(np.arange(len(self.rows)), without)
         return (every for _ in queries)
 
     def scores(self, queries: Array, without: Rows) -> None:
         """See `Index`."""
 
-    def updated(self, classes: Classes, rows: Rows) -> DenseIndex:
+    def updated(self, changed: Changed) -> DenseIndex:
         """See `Index`."""
-        return DenseIndex(classes.weights, classes.bias)
+        return DenseIndex(self.rows.with_rows(changed.as_scored, changed.rows, changed.n_rows))
 
     def describe(self) -> dict[str, Any]:
         """See `Index`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.search.coordinates import Coordinates, fisher_coordinates
+from xlda.search.class_rows import ClassRows, Part, joined, rows_of
+from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.dense import DenseIndex
-from xlda.search.protocol import Classes, Index
+from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
 from xlda.search.ranking import best_places, top_of_shortlists
-from xlda.search.tuning import GATHERED, ROW, Plan, tuned
+from xlda.search.tuning import GATHERED, MOST_COORDINATES, ROW, Plan, edges_of, queries_to_tune, tuned
 
-MOST_COORDINATES = 384  # that a plan may use
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 MANY_QUERIES = 8  # from which on a matrix product of all coordinates pays
 GROWN = 1.5  # times as many classes: the plan is made anew
@@ -46,20 +47,48 @@ class Fisher:
         if not 0 < self.target < 1:
             raise ValueError(f"target is a share between 0 and 1; got {self.target!r}.")
 
-    def index(self, classes: Classes, previous: Index | None = None) -> FisherIndex:
+    def index(self, classes: AnyClasses, previous: Index | None = None) -> FisherIndex:
         """Compute coordinates, O(d^3 + C d p); make a plan, where the last is not for so many classes."""
         plan = self._last_plan(previous)
-        grown = 0.0 if plan is None else int(np.isfinite(classes.bias).sum()) / max(plan.n_classes, 1)
-        if plan is not None and not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
-            plan = None
+        if plan is not None:
+            grown = int(classes.live.sum()) / max(plan.n_classes, 1)
+            if not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
+                plan = None
+        make = self._of_ordered if isinstance(classes, OrderedClasses) else self._of_plain
+        return make(classes, plan)
+
+    def _of_ordered(self, classes: OrderedClasses, plan: Plan | None) -> FisherIndex:
+        if plan is not None:
+            parts = classes.parts(plan.edges(classes.width))
+        else:
+            edges = edges_of(classes.width)
+            pieces = classes.parts(edges)
+            queries = queries_to_tune(classes, self.queries, self.seed, lambda: joined(pieces[:3]).weights)
+            plan = tuned(pieces, queries, self.target)
+            parts = []
+            for start, stop in pairwise(plan.edges(classes.width)):
+                some = (piece for edge, piece in zip(edges, pieces, strict=False) if start <= edge < stop)
+                parts.append(joined(list(some)))
+        return FisherIndex(self, plan, None, tuple(parts[: len(plan.prefixes)]), rows_of(parts))
+
+    def _of_plain(self, classes: Classes, plan: Plan | None) -> FisherIndex:
         n_coordinates = min(MOST_COORDINATES, len(classes.centre)) if plan is None else plan.prefixes[-1]
         coordinates = fisher_coordinates(classes, n_coordinates, self.seed)
-        points = times_weights(coordinates.of_weights.T, classes.weights).T
+        points = times_weights(coordinates.of_weights.T, classes.rows.weights).T
+        priors = classes.rows.bias + classes.half_norms
         if plan is None:
-            plan = tuned(classes, coordinates, points, self.target, self.queries, self.seed)
+            queries = queries_to_tune(classes, self.queries, self.seed, lambda: points)
+            pieces = nearness(points, priors, edges_of(n_coordinates))
+            plan = tuned(
+                pieces,
+                queries @ coordinates.of_queries,
+                self.target,
+                lambda block: classes.rows.scores(queries[block]),
+                len(classes.centre),
+            )
             coordinates = coordinates.first(plan.prefixes[-1])
-        stages = tuple(Stage.of(classes, points, *edges) for edges in plan.stages)
-        return FisherIndex(self, plan, coordinates, stages, classes.weights, classes.bias)
+        stages = nearness(points, priors, [0, *plan.prefixes])
+        return FisherIndex(self, plan, coordinates, tuple(stages), classes.rows)
 
     def restored(self, saved: dict[str, Any]) -> Fisher:
         """See `Restoring`. A plan of one's own, and queries to make one for, come first."""
@@ -77,72 +106,44 @@ class Fisher:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
-    """Some of the coordinates of every class, and what they add to its score beside the product."""
-
-    start: int
-    stop: int
-    points: Array  # (n_rows, stop - start)
-    offsets: Array  # (n_rows,)
-
-    @classmethod
-    def of(cls, classes: Classes, points: Array, start: int, stop: int) -> Stage:
-        """Columns `start` to `stop` of `points`; the first stage adds the priors."""
-        some = np.ascontiguousarray(points[:, start:stop])
-        offsets = -0.5 * np.einsum("ij,ij->i", some, some)
-        if start == 0:
-            offsets += classes.bias + classes.half_norms
-        return cls(start, stop, some, offsets)
-
-    def with_rows(self, other: Stage, rows: Rows, n_rows: int) -> Stage:
-        """`n_rows` rows: those of this stage, but `rows` from the other one."""
-        points = np.zeros((n_rows, self.stop - self.start), self.points.dtype)
-        offsets = np.full(n_rows, -np.inf, self.offsets.dtype)
-        points[: len(self.points)], offsets[: len(self.offsets)] = self.points, self.offsets
-        points[rows], offsets[rows] = other.points, other.offsets
-        return Stage(self.start, self.stop, points, offsets)
-
-
-@dataclass(frozen=True, eq=False)
 class FisherIndex:
     """Coordinates of all classes, stage by stage."""
 
     search: Fisher
     plan: Plan
-    coordinates: Coordinates
-    stages: tuple[Stage, ...]
-    weights: Array
-    bias: Array
+    coordinates: Coordinates | None  # None where classes are in such coordinates already: stages are parts
+    stages: tuple[Part, ...]
+    rows: ClassRows
 
     @property
     def nbytes(self) -> int:
-        """Memory of the coordinates."""
-        stages = sum(stage.points.nbytes + stage.offsets.nbytes for stage in self.stages)
+        """Memory of the coordinates, where they are not those of the classes."""
+        if self.coordinates is None:
+            return sum(stage.offsets.nbytes for stage in self.stages)
+        stages = sum(stage.nbytes for stage in self.stages)
         return stages + self.coordinates.of_queries.nbytes + self.coordinates.of_weights.nbytes
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`."""
         if len(queries) >= MANY_QUERIES and self._sooner_without(k):
-            return DenseIndex(self.weights, self.bias).top(queries, k, without)
+            return DenseIndex(self.rows).top(queries, k, without)
         rows = np.empty((len(queries), k), np.intp)
         scores = np.empty((len(queries), k), queries.dtype)
-        step = max(1, SCORES_AT_ONCE // max(len(self.weights), 1))
+        step = max(1, SCORES_AT_ONCE // max(len(self.rows), 1))
 
         def search(start: int, stop: int, _part: int) -> None:
             for begin in range(start, stop, step):
                 block = slice(begin, min(begin + step, stop))
                 found = self.shortlists(queries[block], k, without)
-                rows[block], scores[block] = top_of_shortlists(
-                    self.weights, self.bias, queries[block], found, k
-                )
+                rows[block], scores[block] = top_of_shortlists(self.rows, queries[block], found, k)
 
-        parts = parts_for(self.weights.size) if len(queries) > 1 else 1
+        parts = parts_for(self.rows.size) if len(queries) > 1 else 1
         in_parallel_with_blas(search, len(queries), min(parts, max(len(queries), 1)), wait=False)
         return rows, scores
 
     def _sooner_without(self, k: int) -> bool:
         """Whether a product of many queries and all weights takes less time than a search for them."""
-        n_rows, d = self.weights.shape
+        n_rows, d = len(self.rows), self.rows.width
         rescored = self.plan.n_kept(len(self.stages) - 1, k) * (ROW + GATHERED * d)
         saved = PRODUCT * n_rows * (d - self.plan.prefixes[-1])
         return bool(saved < SEARCHED + rescored)
@@ -150,29 +151,32 @@ class FisherIndex:
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""
         find = self._of_many if len(queries) >= MANY_QUERIES else self._of_few
-        return find(queries @ self.coordinates.of_queries, k, without)
+        points = queries if self.coordinates is None else queries @ self.coordinates.of_queries
+        return find(points, k, without)
 
     def _of_few(self, points: Array, k: int, without: Rows) -> Iterator[Rows]:
         """Candidates of each query, in order, stage by stage."""
         for point in points:
-            scores = self.stages[0].points @ point[: self.stages[0].stop]
-            scores += self.stages[0].offsets
+            start = self.stages[0].width
+            scores = self.stages[0].scores(point[:start])
             scores[without] = -np.inf
             rows = best_places(scores, self.plan.n_kept(0, k))
             scores = scores[rows]
             for number, stage in enumerate(self.stages[1:], 1):
-                scores += stage.points.take(rows, axis=0) @ point[stage.start : stage.stop]
-                scores += stage.offsets[rows]
+                stop = start + stage.width
+                scores += stage.scores_of(point[start:stop], rows)
                 places = best_places(scores, self.plan.n_kept(number, k))
-                rows, scores = rows[places], scores[places]
+                rows, scores, start = rows[places], scores[places], stop
             yield rows
 
     def _of_many(self, points: Array, k: int, without: Rows) -> Iterator[Rows]:
         """Candidates of each query, in order, by all coordinates: as matrix products they cost little."""
-        scores = np.zeros((len(points), len(self.weights)), points.dtype)
-        for stage in self.stages:
-            scores += points[:, stage.start : stage.stop] @ stage.points.T
-            scores += stage.offsets
+        start = self.stages[0].width
+        scores = self.stages[0].scores(points[:, :start])
+        for stage in self.stages[1:]:
+            stop = start + stage.width
+            scores += stage.scores(points[:, start:stop])
+            start = stop
         scores[:, without] = -np.inf
         n_kept = self.plan.n_kept(len(self.stages) - 1, k)
         for row in scores:
@@ -181,21 +185,22 @@ class FisherIndex:
     def scores(self, queries: Array, without: Rows) -> None:
         """See `Index`."""
 
-    def updated(self, classes: Classes, rows: Rows) -> FisherIndex:
+    def updated(self, changed: Changed) -> FisherIndex:
         """See `Index`."""
-        changed = replace(
-            classes,
-            weights=classes.weights[rows],
-            bias=classes.bias[rows],
-            half_norms=classes.half_norms[rows],
-        )
-        points = times_weights(self.coordinates.of_weights.T, changed.weights).T
-        n_rows = len(classes.weights)
+        edges = [0, *np.cumsum([stage.width for stage in self.stages]).tolist()]
+        if self.coordinates is None:
+            new = [changed.part(start, stop) for start, stop in pairwise(edges)]
+        else:
+            points = times_weights(self.coordinates.of_weights.T, changed.as_scored.parts[0]).T
+            new = nearness(points, changed.as_scored.bias + changed.half_norms, edges)
         stages = tuple(
-            stage.with_rows(Stage.of(changed, points, stage.start, stage.stop), rows, n_rows)
-            for stage in self.stages
+            stage.with_rows(other, changed.rows, changed.n_rows)
+            for stage, other in zip(self.stages, new, strict=True)
         )
-        return FisherIndex(self.search, self.plan, self.coordinates, stages, classes.weights, classes.bias)
+        rows = self.rows.with_rows(changed.as_scored, changed.rows, changed.n_rows)
+        if self.coordinates is None:  # the same memory
+            rows = replace(rows, parts=(*(stage.weights for stage in stages), *rows.parts[len(stages) :]))
+        return FisherIndex(self.search, self.plan, self.coordinates, stages, rows)
 
     def to_save(self) -> dict[str, Any]:
         """See `Saving`: the plan."""
@@ -208,6 +213,7 @@ class FisherIndex:
             "target": self.search.target,
             "coordinates": self.plan.prefixes,
             "candidates": self.plan.kept,
+            "scored by": self.rows.width,
             "agreement when it was picked": self.plan.agreement,
             "queries it was picked on": self.plan.n_queries,
         }

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
-from xlda.search.protocol import Classes, Index
+from xlda.search.class_rows import ClassRows
+from xlda.search.protocol import AnyClasses, Changed, Index
 from xlda.search.ranking import top_of_shortlists
 
 ROWS_AT_ONCE = 4096
@@ -24,7 +24,8 @@ class LSH:
     Each class mean and each query gets one bit a random hyperplane: on which side of it it is. The `share` of
     all classes whose bits differ least are active and get their logits. With `inactive="zero"` all others
     have the logit 0 in `decision_function`, as published; the default is -inf. What is predicted is always
-    active.
+    active. With the Bayesian model the planes go through the middle of the classes, in the coordinates of its
+    head.
     """
 
     n_bits: int = 256
@@ -40,17 +41,17 @@ class LSH:
         if self.inactive not in ("-inf", "zero"):
             raise ValueError(f"inactive is '-inf' or 'zero'; got {self.inactive!r}.")
 
-    def index(self, classes: Classes, previous: Index | None = None) -> LSHIndex:
+    def index(self, classes: AnyClasses, previous: Index | None = None) -> LSHIndex:
         """Hash every class mean: O(C d n_bits)."""
         d = len(classes.centre)
         planes = (
             np.random.default_rng(self.seed).standard_normal((d, self.n_bits)).astype(classes.centre.dtype)
         )
-        codes = np.empty((len(classes.weights), self.n_bits // 64), np.uint64)
+        codes = np.empty((len(classes.rows), self.n_bits // 64), np.uint64)
         for start in range(0, len(codes), ROWS_AT_ONCE):
             block = slice(start, start + ROWS_AT_ONCE)
             codes[block] = _codes(classes.means(block) + classes.centre, planes)
-        return LSHIndex(self, planes, classes.centre, codes, classes.weights, classes.bias)
+        return LSHIndex(self, planes, classes.centre, codes, classes.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,7 @@ class LSHIndex:
     planes: Array
     centre: Array
     codes: Array
-    weights: Array
-    bias: Array
+    rows: ClassRows
 
     @property
     def nbytes(self) -> int:
@@ -71,15 +71,15 @@ class LSHIndex:
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`. At least `k` classes are active."""
-        return top_of_shortlists(self.weights, self.bias, queries, self.shortlists(queries, k, without), k)
+        return top_of_shortlists(self.rows, queries, self.shortlists(queries, k, without), k)
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""
-        usable = np.isfinite(self.bias)
+        usable = self.rows.live
         usable[without] = False
         n_usable = int(usable.sum())
         n_active = min(max(k, math.ceil(self.search.share * n_usable)), n_usable)
-        for code in _codes(queries + self.centre, self.planes):
+        for code in _codes(queries[:, : len(self.centre)] + self.centre, self.planes):
             distance = _bit_count(self.codes ^ code).sum(axis=1, dtype=np.int32)
             distance[~usable] = self.search.n_bits + 1
             active = np.argpartition(distance, n_active - 1)[:n_active] if n_active else np.empty(0, np.intp)
@@ -89,18 +89,19 @@ class LSHIndex:
     def scores(self, queries: Array, without: Rows) -> Array:
         """See `Index`."""
         fill = np.nan if self.search.inactive == "zero" else -np.inf
-        scores = np.full((len(queries), len(self.weights)), fill, queries.dtype)
-        scores[:, ~np.isfinite(self.bias)] = -np.inf
+        scores = np.full((len(queries), len(self.rows)), fill, queries.dtype)
+        scores[:, ~self.rows.live] = -np.inf
         for number, active in enumerate(self.shortlists(queries, 1, without)):
-            scores[number, active] = times_weights(queries[number], self.weights[active]) + self.bias[active]
+            scores[number, active] = self.rows.scores_of(queries[number], active)
         return scores
 
-    def updated(self, classes: Classes, rows: Rows) -> LSHIndex:
+    def updated(self, changed: Changed) -> LSHIndex:
         """See `Index`."""
-        codes = np.empty((len(classes.weights), self.codes.shape[1]), np.uint64)
+        codes = np.zeros((changed.n_rows, self.codes.shape[1]), np.uint64)
         codes[: len(self.codes)] = self.codes
-        codes[rows] = _codes(classes.means(rows) + self.centre, self.planes)
-        return LSHIndex(self.search, self.planes, self.centre, codes, classes.weights, classes.bias)
+        codes[changed.rows] = _codes(changed.means() + self.centre, self.planes)
+        rows = self.rows.with_rows(changed.as_scored, changed.rows, changed.n_rows)
+        return LSHIndex(self.search, self.planes, self.centre, codes, rows)
 
     def describe(self) -> dict[str, Any]:
         """See `Index`."""

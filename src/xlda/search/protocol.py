@@ -6,37 +6,78 @@ A `Search` is a recipe that a user chooses; `index` applies it to the classes as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda.search.class_rows import ClassRows, Part, rows_of
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Classes to be searched, one a row: the score of a query x is x . weights + bias.
+    """Classes to be searched, those of plain LDA: the score of a query x is x . weights + bias.
 
     Queries and means are relative to `centre`. A row with the bias -inf never wins.
     """
 
-    weights: Array  # (n_rows, d)
-    bias: Array  # (n_rows,)
+    rows: ClassRows
     half_norms: Array  # (n_rows,): half of mean . weights, which is the bias of equal priors, negated
     inverse: Array  # (d, d): weights are means @ inverse
     centre: Array  # (d,)
     means: Callable[[Rows | slice], Array]
     draw: Callable[[int, np.random.Generator], tuple[Array, Rows]]  # so many queries, and their rows
+    queries: Callable[[Array], Array]  # embeddings as queries
+
+    @property
+    def live(self) -> Array:
+        """Which rows can win, (n_rows,)."""
+        return self.rows.live
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedClasses:
+    """Classes whose coordinates are ordered: those first in which they differ most.
+
+    In these coordinates samples of a class are independent, so the first ones alone give scores as well:
+    those of a classifier that knows of no others.
+    """
+
+    live: Array  # (n_rows,): which can win
+    parts: Callable[[Sequence[int]], list[Part]]  # as many as edges, from each edge to the next
+    width: int  # coordinates
+    dtype: np.dtype[np.floating]
+    means: Callable[[Rows | slice], Array]  # where the classes are, as far as is known
+    draw: Callable[[int, np.random.Generator], tuple[Array, Rows]]
+    queries: Callable[[Array], Array]
+
+    @property
+    def centre(self) -> Array:
+        """Queries and means are relative to this point."""
+        return np.zeros(self.width, self.dtype)
+
+    @cached_property
+    def rows(self) -> ClassRows:
+        """All coordinates of all classes."""
+        return rows_of(self.parts([0, self.width]))
+
+
+AnyClasses: TypeAlias = Classes | OrderedClasses
 
 
 class Index(Protocol):
     """The classes, made ready to be searched."""
 
     @property
+    def rows(self) -> ClassRows:
+        """The classes."""
+
+    @property
     def nbytes(self) -> int:
-        """Memory it takes beside the weights and biases."""
+        """Memory it takes beside those."""
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """Rows and scores of the `k` best for each query (n, d), each (n, k), best first.
@@ -54,17 +95,40 @@ class Index(Protocol):
         None, from most: an index is there to save work, and who asks for all scores wants them computed.
         """
 
-    def updated(self, classes: Classes, rows: Rows) -> Index:
-        """An index of `classes`, which differ from those indexed here in `rows` and in more of them."""
+    def updated(self, changed: Changed) -> Index:
+        """An index of the classes with some changed, and of those that are new."""
 
     def describe(self) -> dict[str, Any]:
         """What was picked, for people to read."""
 
 
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """Classes that changed since an index was made, and are to be brought into it."""
+
+    rows: Rows  # which
+    n_rows: int  # of all classes
+    as_scored: ClassRows  # these rows, their weights in one part
+    half_norms: Array  # of these rows, as `Classes` has them
+    means: Callable[[], Array]  # of these rows, in the coordinates of queries
+    offsets: Callable[[int, int], Array] | None  # what some coordinates of ordered classes add to their bias
+
+    def part(self, start: int, stop: int) -> Part:
+        """Some coordinates of these rows, ordered ones; the first coordinates have the priors."""
+        assert self.offsets is not None
+        squares, weights = self.as_scored.squares, self.as_scored.parts[0]
+        if start:
+            offsets = self.offsets(start, stop)
+        else:
+            offsets = self.as_scored.bias - self.offsets(stop, weights.shape[1])
+        some = None if squares is None else squares.columns(start, stop)
+        return Part(weights[:, start:stop], offsets, some)
+
+
 class Search(Protocol):
     """A way to find the best classes."""
 
-    def index(self, classes: Classes, previous: Index | None = None) -> Index:
+    def index(self, classes: AnyClasses, previous: Index | None = None) -> Index:
         """Make the classes ready to be searched. `previous` is the last index of the same classifier."""
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
+from xlda.search.class_rows import ClassRows
 
 FEW = 32  # up to this many of the best are picked one after the other
-MOST_GATHERED = 0.25  # of all rows; with more, scoring all of them is faster
 SAMPLE_EVERY = 16  # scores are sampled to find out how large the best are
 
 
@@ -40,23 +39,19 @@ def best_columns(scores: Array, k: int) -> tuple[Rows, Array]:
 
 
 def top_of_shortlists(
-    weights: Array, bias: Array, queries: Array, shortlists: Iterable[Rows], k: int
+    rows: ClassRows, queries: Array, shortlists: Iterable[Rows], k: int
 ) -> tuple[Rows, Array]:
     """The `k` best of the rows in each query's shortlist by their exact scores; as `best_columns`."""
-    rows, best = np.zeros((len(queries), k), np.intp), np.full((len(queries), k), -np.inf, queries.dtype)
+    found, best = np.zeros((len(queries), k), np.intp), np.full((len(queries), k), -np.inf, queries.dtype)
     for number, shortlist in enumerate(shortlists):
-        if len(shortlist) > MOST_GATHERED * len(weights):
-            scores = times_weights(queries[number], weights)[shortlist]  # without copying most of the weights
-        else:
-            scores = times_weights(queries[number], weights.take(shortlist, axis=0))
-        scores += bias[shortlist]
+        scores = rows.scores_of(queries[number], shortlist)
         if k == 1 and len(scores):
-            found = scores.argmax()
-            rows[number], best[number] = shortlist[found], scores[found]
+            place = scores.argmax()
+            found[number], best[number] = shortlist[place], scores[place]
         else:
             order = np.lexsort((shortlist, -scores))[:k]
-            rows[number, : len(order)], best[number, : len(order)] = shortlist[order], scores[order]
-    return rows, best
+            found[number, : len(order)], best[number, : len(order)] = shortlist[order], scores[order]
+    return found, best
 
 
 def merged(rows: Rows, scores: Array, more_rows: Rows, more_scores: Array, k: int) -> tuple[Rows, Array]:

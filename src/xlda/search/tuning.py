@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
-from xlda.search.coordinates import Coordinates
-from xlda.search.protocol import Classes
+from xlda.search.class_rows import Part
+from xlda.search.protocol import AnyClasses
 from xlda.search.ranking import best_columns
 
 PREFIXES = (32, 48, 64, 96, 128, 192, 256, 384)
@@ -19,7 +19,8 @@ FIVE = 5  # of the best: what `predict_topk` gives unless told otherwise
 NEAREST_BY = 64  # coordinates that say which classes are near to another
 FAMILIES = (2, 4, 8)  # how many of them
 N_QUERIES = 1024  # drawn from the model where none are given
-SCORES_AT_ONCE = 2**23  # entries of the largest block of scores
+SCORES_AT_ONCE = 2**21  # entries of a block of scores, one for each prefix
+MOST_COORDINATES = 384  # that a stage may use
 MOST = 2**48  # classes, and more than there can be
 
 MOST_STAGES = 4  # before the exact scores
@@ -61,10 +62,9 @@ class Plan:
         best, five = self.kept[stage], self.kept_for_five[stage]
         return best if k == 1 else max(k, best + (five - best) * (k - 1) // (FIVE - 1))
 
-    @property
-    def stages(self) -> list[tuple[int, int]]:
-        """Where the coordinates of each stage begin and end."""
-        return list(pairwise((0, *self.prefixes)))
+    def edges(self, width: int) -> list[int]:
+        """Where the coordinates of each stage begin, and those after the last, and where they end."""
+        return [0, *self.prefixes] if self.prefixes[-1] == width else [0, *self.prefixes, width]
 
 
 def _are_counts(values: Any) -> bool:
@@ -74,34 +74,37 @@ def _are_counts(values: Any) -> bool:
     return all(type(value) is int and 0 < value < MOST for value in values)
 
 
+def edges_of(width: int) -> list[int]:
+    """Where pieces of `width` coordinates begin and end, so that all prefixes can be looked at."""
+    return [0, *(p for p in PREFIXES if p < width), width]
+
+
 def tuned(
-    classes: Classes, coordinates: Coordinates, points: Array, target: float, queries: Array | None, seed: int
+    pieces: Sequence[Part],
+    queries: Array,
+    target: float,
+    exact: Callable[[slice], Array] | None = None,
+    n_exact: int = 0,
 ) -> Plan:
     """The plan of least cost that keeps the exact winner of the share `target` of the queries.
 
-    `points` (n_rows, p) are coordinates of the class means. Costs one dense product of queries and weights.
+    `queries` are in the coordinates of the `pieces`, which follow one another. Exact scores are those of all
+    pieces; or `exact` gives them, for some of the queries, from `n_exact` numbers a class. Costs one dense
+    product of queries and classes.
     """
-    if queries is None:
-        queries, rows = classes.draw(N_QUERIES, np.random.default_rng(seed))
-        queries[::2] += _into_the_family(classes, points, rows[::2])
-    else:
-        queries = np.asarray(queries, classes.centre.dtype)
-        if queries.shape[1:] != classes.centre.shape or not len(queries) or not np.isfinite(queries).all():
-            raise ValueError(
-                f"Fisher needs queries that are finite and of shape (n, {len(classes.centre)}); "
-                f"got shape {queries.shape}."
-            )
-        queries = queries - classes.centre
-    prefixes = [p for p in PREFIXES if p < points.shape[1]] + [points.shape[1]]
-    best, five = _places_of_winners(classes, queries @ coordinates.of_queries, points, queries, prefixes)
-    n_live, d = int(np.isfinite(classes.bias).sum()), len(classes.centre)
+    stops = np.cumsum([piece.width for piece in pieces]).tolist()
+    best, five = _places_of_winners(pieces, stops, queries, exact)
+    n_live = int(np.isfinite(pieces[0].offsets).sum())
+    if exact is None:
+        n_exact = stops[-1]
 
     def cost(chosen: tuple[int, ...]) -> float:
         kept = _enough([best[p] for p in chosen], target)
-        widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + d))]
+        widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + n_exact))]
         gathered = [n * (ROW + GATHERED * width) for n, width in zip(kept, widths, strict=True)]
         return STREAMED * n_live * chosen[0] + sum(gathered) + STAGE * len(chosen)
 
+    prefixes = [stop for stop in stops if stop <= MOST_COORDINATES]
     ways = [way for n_stages in range(1, MOST_STAGES + 1) for way in combinations(prefixes, n_stages)]
     chosen = min(ways, key=cost)
     kept = _enough([best[p] for p in chosen], target)
@@ -117,14 +120,33 @@ def tuned(
     )
 
 
-def _into_the_family(classes: Classes, points: Array, rows: Rows) -> Array:
+def queries_to_tune(
+    classes: AnyClasses, queries: Array | None, seed: int, nearest_by: Callable[[], Array]
+) -> Array:
+    """Queries as they may well come: the embeddings given, or such as are drawn from the classes.
+
+    `nearest_by` gives the coordinates that say which classes are near to each other.
+    """
+    if queries is None:
+        drawn, rows = classes.draw(N_QUERIES, np.random.default_rng(seed))
+        drawn[::2] += _into_the_family(classes, nearest_by(), rows[::2])
+        return drawn
+    given = np.asarray(queries, classes.centre.dtype)
+    if given.ndim != 2 or not len(given) or not np.isfinite(given).all():
+        raise ValueError(
+            f"Fisher needs queries that are finite and of shape (n, d); got shape {given.shape}."
+        )
+    return classes.queries(given)
+
+
+def _into_the_family(classes: AnyClasses, points: Array, rows: Rows) -> Array:
     """From the mean of each class to the middle of it and the few nearest to it, (n, d).
 
     Where classes come in families, true means are nearer to each other than learned ones, and the search must
     tell many apart that are alike. The model knows of no families: drawn from it alone, queries are too easy.
     """
     some = points[:, :NEAREST_BY]
-    squared = np.where(np.isfinite(classes.bias), np.einsum("ij,ij->i", some, some), np.inf)
+    squared = np.where(classes.live, np.einsum("ij,ij->i", some, some), np.inf)
     ways = np.zeros((len(rows), len(classes.centre)), points.dtype)
     for number, row in enumerate(rows):
         distances = squared - 2 * (some @ some[row])
@@ -149,25 +171,25 @@ def _enough(places: list[Rows], target: float) -> tuple[int, ...]:
 
 
 def _places_of_winners(
-    classes: Classes, query_points: Array, points: Array, queries: Array, prefixes: list[int]
+    pieces: Sequence[Part], stops: list[int], queries: Array, exact: Callable[[slice], Array] | None
 ) -> tuple[dict[int, Rows], dict[int, Rows]]:
     """How many to keep by each prefix to keep the exact winner of each query, and the five best."""
-    best = {p: np.empty(len(queries), np.intp) for p in prefixes}
-    five = {p: np.empty(len(queries), np.intp) for p in prefixes}
-    n_best = min(FIVE, int(np.isfinite(classes.bias).sum()))
-    step = max(1, SCORES_AT_ONCE // max(len(points), 1))
-    priors = np.where(np.isfinite(classes.bias), classes.bias + classes.half_norms, -np.inf)
+    best = {stop: np.empty(len(queries), np.intp) for stop in stops}
+    five = {stop: np.empty(len(queries), np.intp) for stop in stops}
+    n_rows, n_live = len(pieces[0]), int(np.isfinite(pieces[0].offsets).sum())
+    step = max(1, SCORES_AT_ONCE // max(n_rows, 1))
     for start in range(0, len(queries), step):
         block = slice(start, min(start + step, len(queries)))
-        scores = times_weights(queries[block], classes.weights)
-        scores += classes.bias
-        winners = best_columns(scores, n_best)[0]
-        scores[:] = priors
-        for first, last in pairwise((0, *prefixes)):
-            some = points[:, first:last]
-            scores += query_points[block, first:last] @ some.T
-            scores -= 0.5 * np.einsum("ij,ij->i", some, some)
+        by_prefix = list(accumulate(_by_piece(pieces, stops, queries[block])))
+        scores = by_prefix[-1].copy() if exact is None else exact(block)
+        winners = best_columns(scores, min(FIVE, n_live))[0]
+        for stop, scores in zip(stops, by_prefix, strict=True):
             of_winners = np.take_along_axis(scores, winners, axis=1)
-            best[last][block] = (scores >= of_winners[:, :1]).sum(axis=1)
-            five[last][block] = (scores >= of_winners.min(axis=1, keepdims=True)).sum(axis=1)
+            best[stop][block] = (scores >= of_winners[:, :1]).sum(axis=1)
+            five[stop][block] = (scores >= of_winners.min(axis=1, keepdims=True)).sum(axis=1)
     return best, five
+
+
+def _by_piece(pieces: Sequence[Part], stops: list[int], queries: Array) -> Iterator[Array]:
+    for start, stop, piece in zip([0, *stops], stops, pieces, strict=False):
+        yield piece.scores(queries[:, start:stop])

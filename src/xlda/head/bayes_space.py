@@ -1,0 +1,259 @@
+"""The Bayesian head: class means are known as far as their samples tell.
+
+In coordinates in which samples of a class have the covariance I and class means the variances psi, a class
+whose n samples have the mean k has its true mean at a k, and its next sample varies by v about that; see
+`CountTable`. So the score of a query z is, but for what all classes have in common,
+
+    z . (a k / v)  -  1/2 sum (a k)^2 / v  -  1/2 sum log v  -  1/2 sum z^2 / v
+
+Only the last term is not linear, and it depends on the class by n alone. Coordinates are ordered by psi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.threads import in_parallel_with_blas, parts_for
+from xlda.head.changed_rows import NewRows
+from xlda.head.class_spread import ClassSpread, LeftOut, probes
+from xlda.head.count_table import CountTable, groups_of
+from xlda.head.plain_space import check_half
+from xlda.moments import Moments
+from xlda.search.class_rows import Part, Squares
+from xlda.search.protocol import OrderedClasses
+
+ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
+MOST_DIRECTIONS = 64  # added for classes that lie outside of the coordinates, before these are made anew
+WORTH_A_DIRECTION = 1.0  # by so much the logarithm of the probability of its samples must grow
+UNUSUAL = 4.0  # times the usual squared distance from the coordinates, where directions were left out
+EMPTY = 1e-9  # samples; fewer are none
+
+
+@dataclass(frozen=True, eq=False)
+class BayesSpace:
+    """Coordinates of queries, and what makes rows of class means."""
+
+    centre: Array  # (n_features,): where class means lie
+    whitening: Array  # (n_features, n_features): (x - centre) @ whitening has the covariance I within classes
+    basis: Array  # (n_features, n_coordinates): orthonormal, of whitened space
+    directions: Array  # (n_features, n_directions): the same, added for classes that lie outside of the basis
+    rotation: Array  # (n_features, width): whitening @ (basis, directions)
+    table: CountTable
+    elsewhere: float  # psi of the directions
+    left_out: LeftOut | None = (
+        None  # where some of the directions in which class means differ are no coordinates
+    )
+    crowded: bool = False  # whether there was no room for another direction
+
+    @classmethod
+    def of(cls, factor: Array, spread: ClassSpread, moments: Moments) -> BayesSpace:
+        """All coordinates there are, where factor @ factor.T is the covariance within classes."""
+        dtype, d = moments.dtype, len(factor)
+        whitening = solve_triangular(factor, np.eye(d), lower=True).T
+        counts = moments.counts
+        table = CountTable.of(spread.psi, groups_of(counts[counts > 0])[0], dtype)
+        return cls(
+            spread.centre.astype(dtype),
+            whitening.astype(dtype),
+            spread.basis.astype(dtype),
+            np.empty((d, 0), dtype),
+            np.asfortranarray(whitening @ spread.basis, dtype),  # so that one query takes less time
+            table,
+            spread.elsewhere,
+            spread.left_out,
+        )
+
+    @property
+    def n_coordinates(self) -> int:
+        """Coordinates that all rows have."""
+        return self.basis.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Coordinates of a query, the directions among them."""
+        return self.rotation.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory."""
+        arrays = (self.whitening, self.basis, self.directions, self.rotation)
+        return sum(array.nbytes for array in arrays) + self.table.nbytes
+
+    def queries(self, embeddings: Array) -> Array:
+        """Embeddings in these coordinates."""
+        queries: Array = (embeddings.astype(self.centre.dtype, copy=False) - self.centre) @ self.rotation
+        return queries
+
+    def common_term(self, embeddings: Array) -> Array:
+        """Scores have nothing in common that would be worth adding."""
+        return np.zeros(len(embeddings))
+
+    def squared_lengths(self, differences: Array) -> Array:
+        """Of differences between embeddings (n, n_features), in standard deviations within classes."""
+        lengths: Array = np.square(differences @ self.rotation).sum(axis=1)
+        return lengths
+
+    # -- rows
+
+    def with_rows(self, moments: Moments, rows: Rows, with_priors: bool) -> tuple[BayesSpace, NewRows]:
+        """Rows as `moments` has them now, and the space that they are in: it may have grown by directions."""
+        counts = moments.counts_of(rows)
+        seen = counts > 0
+        raw = moments.means_from(self.centre, rows)
+        raw[~seen] = 0.0
+        means = raw @ self.rotation[:, : self.n_coordinates]
+        table, groups = self.table.extended(np.where(seen, counts, self.table.counts[0]))
+        weights = means * table.gain[groups]
+        bias = table.offsets(weights, groups)
+        if with_priors:
+            bias = bias + np.log(np.where(seen, counts, 1.0))
+        space, added = replace(self, table=table)._with_directions(raw, means, counts)
+        apart = added.any(axis=1)
+        if apart.any():
+            bias = bias - 0.5 * np.einsum("ij,ij->i", added, added)
+            weights = np.concatenate([weights, added], axis=1)
+        bias = np.where(seen, bias, -np.inf).astype(weights.dtype)
+        return space, NewRows(weights, bias, np.zeros_like(bias), groups, apart)
+
+    def _with_directions(self, raw: Array, means: Array, counts: Array) -> tuple[BayesSpace, Array]:
+        """Room for classes that lie outside of the coordinates, and their posterior means out there.
+
+        That they vary there by more than others do is left to the next renewal.
+        """
+        outside = raw @ self.whitening - means @ self.basis.T
+        known = counts * self.elsewhere
+        share = known / (known + 1.0)  # of what is seen of a class mean, that is true
+        least = self._far(counts)
+        directions, crowded = self.directions, self.crowded
+        for row in np.flatnonzero(np.square(outside).sum(axis=1) > least):
+            rest = outside[row] - directions @ (directions.T @ outside[row])
+            rest -= directions @ (directions.T @ rest)  # once more, for what rounding left
+            length = float(np.linalg.norm(rest))
+            if length**2 <= least[row]:
+                continue
+            if directions.shape[1] == MOST_DIRECTIONS:
+                crowded = True
+                break
+            directions = np.column_stack([directions, rest / length])
+        along = outside @ directions
+        along[np.square(along).sum(axis=1) <= least] = 0.0
+        along *= share[:, None].astype(along.dtype)
+        if directions is self.directions:
+            return replace(self, crowded=crowded), along
+        added = self.whitening @ directions[:, self.directions.shape[1] :]
+        rotation = np.asfortranarray(np.column_stack([self.rotation, added]))
+        return replace(self, directions=directions, rotation=rotation, crowded=crowded), along
+
+    def _far(self, counts: Array) -> Array:
+        """Squared distance from the coordinates at which a class with so many samples needs a direction.
+
+        So far that its samples become likelier by it, and farther than is usual where directions were left
+        out.
+        """
+        known = np.maximum(counts * self.elsewhere, np.finfo(np.float64).tiny)
+        share = known / (known + 1.0)
+        far = WORTH_A_DIRECTION / (share * (1.0 - 0.5 * share))
+        if self.left_out is not None:
+            usual = self.left_out.true + self.left_out.noise / np.maximum(counts, EMPTY)
+            far = np.maximum(far, UNUSUAL * usual)
+        return far
+
+    def lying_outside(self, moments: Moments) -> Rows:
+        """Classes that lie so far outside of the coordinates that each needs a direction, the farthest."""
+        rows = np.flatnonzero(moments.counts)
+        if self.left_out is None:
+            return rows[:0]
+        towards = probes(len(rows), self.whitening, self.basis).astype(self.centre.dtype)
+        squares = np.empty(len(rows))
+
+        def measure(start: int, stop: int, _part: int) -> None:
+            for first in range(start, stop, ROWS_AT_ONCE):
+                some = slice(first, min(first + ROWS_AT_ONCE, stop))
+                outside = moments.means_from(self.centre, rows[some]) @ towards
+                squares[some] = np.einsum("ij,ij->i", outside, outside)
+
+        in_parallel_with_blas(measure, len(rows), parts_for(len(rows) * towards.size))
+        excess = squares / self._far(moments.counts_of(rows))
+        far = np.argsort(-excess, kind="stable")[: MOST_DIRECTIONS // 2]
+        found: Rows = np.sort(rows[far[excess[far] > 1.0]])
+        return found
+
+    def posterior_means(self, weights: Array, groups: Rows) -> Array:
+        """Where classes with these weights are, in these coordinates."""
+        means: Array = weights * self.table.variance[groups].astype(weights.dtype)
+        return means
+
+    def offsets_of(self, weights: Array, groups: Rows) -> Callable[[int, int], Array]:
+        """What some of the coordinates add to the bias of classes with these weights."""
+        return lambda start, stop: self.table.offsets(weights[:, start:stop], groups, start)
+
+    def squares(self, groups: Rows) -> Squares | None:
+        """What the squares of a query add to the scores of rows in these groups."""
+        if len(self.table) == 1:
+            return None
+        typical = (1.0 + self.table.psi).astype(self.centre.dtype)
+        return Squares(self.table.curvature, groups, typical)
+
+    def classes(self, moments: Moments, n_rows: int, with_priors: bool) -> OrderedClasses:
+        """All rows as `moments` has them now, to be searched."""
+        counts = moments.counts
+        live = counts > 0
+        groups = np.zeros(n_rows, np.intp)
+        table, groups[live] = self.table.extended(counts[live])
+        space = replace(self, table=table)
+
+        def means(rows: Rows | slice) -> Array:
+            k = moments.means_from(self.centre, rows) @ self.rotation
+            posterior: Array = k * (table.gain * table.variance.astype(table.gain.dtype))[groups[rows]]
+            return posterior
+
+        def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
+            rows = rng.choice(np.flatnonzero(live), n)
+            noise = rng.standard_normal((n, space.n_coordinates), dtype=np.float32)
+            spread = np.sqrt(table.variance[groups[rows]])
+            queries: Array = means(rows) + noise * spread.astype(self.centre.dtype)
+            return queries, rows
+
+        def parts(edges: Sequence[int]) -> list[Part]:
+            return space._parts(moments, groups, edges, with_priors)
+
+        return OrderedClasses(live, parts, self.n_coordinates, self.centre.dtype, means, draw, self.queries)
+
+    def _parts(self, moments: Moments, groups: Rows, edges: Sequence[int], with_priors: bool) -> list[Part]:
+        """Weights of all rows in the coordinates from each edge to the next, and what they add: O(C d p)."""
+        n_rows, dtype = len(groups), self.centre.dtype
+        rotation = np.ascontiguousarray(self.rotation[:, : edges[-1]])
+        gain = self.table.gain[:, : edges[-1]]
+        kind = np.float16 if moments.half else dtype
+        weights = [np.empty((n_rows, stop - start), kind) for start, stop in pairwise(edges)]
+        offsets = [np.empty(n_rows, dtype) for _ in weights]
+
+        def weigh(start: int, stop: int, _part: int) -> None:
+            for first in range(start, stop, ROWS_AT_ONCE):
+                block = slice(first, min(first + ROWS_AT_ONCE, stop))
+                counts = moments.counts_of(block)
+                new = moments.means_from(self.centre, block) @ rotation
+                new *= gain[groups[block]]
+                new[counts == 0] = 0.0
+                for number, (left, right) in enumerate(pairwise(edges)):
+                    with np.errstate(over="ignore"):  # it is refused below
+                        weights[number][block] = new[:, left:right]
+                    offsets[number][block] = self.table.offsets(new[:, left:right], groups[block], left)
+                if with_priors:
+                    offsets[0][block] += np.log(np.where(counts > 0, counts, 1.0))
+                offsets[0][block][counts == 0] = -np.inf
+
+        in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * rotation.size))
+        for some in weights:
+            check_half(some)
+        squares = self.squares(groups)
+        return [
+            Part(some, offset, None if squares is None else squares.columns(start, stop))
+            for some, offset, (start, stop) in zip(weights, offsets, pairwise(edges), strict=True)
+        ]

@@ -1,0 +1,270 @@
+"""How class means differ: their covariance T beside the covariance within classes. Float64, pure functions.
+
+Learned means differ by more than the true ones do, since each is off by as much as its few samples scatter.
+What is left when that is taken off is noisy in its turn, all the more the fewer classes there are. So means
+count by what they are worth, and T is drawn towards a multiple of the covariance within classes.
+`docs/math.md` derives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import brentq
+
+from xlda._internal.arrays import Array
+from xlda._internal.threads import in_parallel_with_blas, parts_for
+from xlda.head.count_table import groups_of
+from xlda.moments import Moments
+from xlda.moments.moments import KeptSpread
+
+LEAST = 1e-3  # spread of class means, in units of the spread within classes
+CLASSES_A_FEATURE = 8.0  # times as many classes as this says: T is half known
+MOSTLY_MEASURED = 0.5  # with a smaller share of T assumed, directions that chance may have made are left out
+NOTHING, NOTHING_SINGLE = 1e-10, 1e-6  # of the largest eigenvalue: below it there is no direction
+MANY_CLASSES, N_PROBES = (
+    8,
+    128,
+)  # classes a feature, from which on lengths are estimated; by so many directions
+MOST_LOG = 400.0  # of the spread
+ROWS_AT_ONCE = 2048  # classes that are whitened at once
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSpread:
+    """Directions in which class means differ, in units of the covariance within classes, largest first."""
+
+    centre: Array  # (d,): where class means lie
+    basis: Array  # (d, n): orthonormal, of whitened space
+    psi: Array  # (n,): variance of the class means along each
+    size: float  # t: mean variance over all directions
+    share: float  # b: of psi, that is t; the rest was measured
+    measured: Array  # (n,): variance along each as it was measured, before it was shrunk
+    left_out: LeftOut | None  # where the directions are not all in which class means differ
+
+    @property
+    def elsewhere(self) -> float:
+        """Variance along a direction in which no class has gone yet."""
+        return self.share * self.size
+
+    def kept(self, factor: Array) -> KeptSpread:
+        """What can be kept for ever: T in the units of the embeddings, with the factor of the covariance."""
+        raw = factor @ self.basis
+        return KeptSpread((raw * self.measured) @ raw.T, self.size, self.share)
+
+
+class LeftOut(NamedTuple):
+    """How class means lie in the directions that were left out, all of them together."""
+
+    true: float  # sum of the variances of the true means,
+    noise: float  # and of those of one sample about its mean
+
+
+def class_spread(
+    moments: Moments, factor: Array, covariance: Array, kept: KeptSpread | None = None
+) -> ClassSpread:
+    """T of the classes that have samples, two or more, where factor @ factor.T is the shrunk covariance within.
+
+    With `kept`, T is as it was then, and only the directions are those of the classes as they are now.
+    Costs O(C d^2 + d^3), and O(C^2 d) where there are fewer classes than features.
+    """
+    means = _Whitened(moments, factor, covariance)
+    size = means.spread() if kept is None else kept.size
+    weights, bias_factor, worth = means.weights(size)
+    per_mean = float((weights * means.classes / means.counts).sum())  # one over the samples of a mean
+    centre = means.centre(size)
+    if kept is None:
+        share = 1.0 / (1.0 + (CLASSES_A_FEATURE * worth / len(factor)) ** 2)
+        measured, basis, noise = means.directions(centre, bias_factor * weights, per_mean)
+    else:
+        share = kept.share
+        _, basis, _ = means.directions(centre, weights, 0.0)
+        half = solve_triangular(factor, kept.matrix, lower=True)
+        measured, turn = np.linalg.eigh(basis.T @ solve_triangular(factor, half.T, lower=True) @ basis)
+        measured, basis = measured[::-1], basis @ turn[:, ::-1]
+        noise = np.zeros(len(measured))
+    left_out = None
+    if share < MOSTLY_MEASURED and len(measured):
+        n_means = 1.0 / float(means.classes @ weights**2)
+        by_chance = per_mean * noise * ((1.0 + (len(factor) / n_means) ** 0.5) ** 2 - 1.0)
+        told = np.flatnonzero(measured > np.maximum(by_chance, NOTHING * measured[0]))
+        told = told if len(told) else np.arange(1)
+        left_out = LeftOut(
+            float(np.maximum(measured, 0.0).sum() - np.maximum(measured[told], 0.0).sum()),
+            float(means.noise * len(factor) - noise[told].sum()),
+        )
+        measured, basis = measured[told], basis[:, told]
+    return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, left_out)
+
+
+def _psi(values: Array, size: float, share: float) -> Array:
+    """Variances of class means, shrunk; `values` are what was measured."""
+    if size <= LEAST:
+        return np.maximum(values, LEAST)
+    return (1.0 - share) * np.maximum(values, 0.0) + share * size
+
+
+def probes(n_classes: int, whitening: Array, without: Array | None = None) -> Array:
+    """What to multiply class means with to get their squared lengths in whitened space.
+
+    Where classes are many, few random directions that are always the same tell the lengths to some percent,
+    and their average much better. What lies along the orthonormal columns `without` is not counted.
+    """
+    d = len(whitening)
+    if n_classes <= MANY_CLASSES * d or d <= N_PROBES:
+        towards = np.eye(d)
+    else:
+        normal = np.random.default_rng(0).standard_normal((d, N_PROBES))
+        towards = np.linalg.qr(normal)[0] * (d / N_PROBES) ** 0.5
+    if without is not None:
+        towards = towards - without @ (without.T @ towards)
+    projected: Array = whitening @ towards
+    return projected
+
+
+class _Weights(NamedTuple):
+    each: Array  # of the means in each group, so that all of them add up to 1
+    bias_factor: float
+    worth: float  # classes that all the means are worth
+
+
+class _Whitened:
+    """Class means in the units of the covariance within, by groups of classes with as many samples.
+
+    These units are those of the shrunk covariance, in which samples do not vary by 1 in every direction, and
+    by less on the whole: what they do vary by is taken off what the means do.
+    """
+
+    def __init__(self, moments: Moments, factor: Array, covariance: Array) -> None:
+        self._moments, self._factor, self._covariance = moments, factor, covariance
+        rows = np.flatnonzero(moments.counts)
+        self._base = moments.centre()
+        self.counts, groups = groups_of(moments.counts_of(rows))
+        order = np.argsort(groups, kind="stable")  # classes with as many samples together
+        self.rows, self._groups = rows[order], groups[order]
+        self.classes = np.bincount(self._groups).astype(np.float64)  # in each group
+        d, n_groups = len(factor), len(self.counts)
+        self._single = moments.dtype == np.float32 and len(self.rows) > d
+        self._exact_whitening = solve_triangular(factor, np.eye(d), lower=True).T
+        self._whitening = self._exact_whitening.astype(np.float32 if self._single else np.float64)
+        self.noise = float(np.vdot(self._exact_whitening, covariance @ self._exact_whitening)) / d
+        towards = probes(len(self.rows), self._exact_whitening).astype(self._whitening.dtype)
+        self._squares, raw_sums = np.zeros(n_groups), np.zeros((n_groups, d))
+        self._means = np.empty((len(self.rows), d)) if len(self.rows) <= d else None  # where they are few
+
+        def add(some: slice, raw: Array) -> None:
+            white = raw @ towards
+            squares = np.einsum("ij,ij->i", white, white, dtype=np.float64)
+            groups, first = np.unique(self._groups[some], return_index=True)
+            sums = np.add.reduceat(raw, first, axis=0)
+            with adding:
+                self._squares[groups] += np.add.reduceat(squares, first)
+                raw_sums[groups] += sums
+            if self._means is not None:
+                self._means[some] = white
+
+        adding = Lock()
+        self._each_block(self._base, add)
+        self._sums = raw_sums @ self._exact_whitening
+
+    def spread(self) -> float:
+        """t: the mean variance of class means over all directions, in which they count by what they are worth.
+
+        That depends on t itself: the one fixed point is found to 1e-9, or the least there may be.
+        """
+
+        def excess(log_size: float) -> float:
+            weights, bias_factor, _ = self.weights(np.exp(log_size))
+            centre = self._centre(np.exp(log_size))
+            squares = self._squares - 2.0 * self._sums @ centre + self.classes * float(centre @ centre)
+            total = bias_factor * float(weights @ squares) / len(centre)
+            noise = self.noise * float((weights * self.classes / self.counts).sum())
+            return float(np.log(max(total - noise, LEAST)) - log_size)
+
+        low = np.log(LEAST)
+        if excess(low) <= 0:
+            return LEAST
+        high = np.log(1e6)
+        while excess(high) > 0 and high < MOST_LOG:
+            high *= 2.0
+        return float(np.exp(brentq(excess, low, high, xtol=1e-12, rtol=1e-12)))
+
+    def weights(self, size: float) -> _Weights:
+        """What the means of each group count, where class means have the spread `size`."""
+        worth = self._worth(size)
+        squares = float(self.classes @ worth**2)
+        share = worth / float(self.classes @ worth)
+        left = max(1.0 - float(self.classes @ share**2), np.finfo(np.float64).eps)
+        return _Weights(worth**2 / squares, 1.0 / left, squares)
+
+    def centre(self, size: float) -> Array:
+        """Where class means lie, in the units of the embeddings."""
+        centre: Array = self._base + self._factor @ self._centre(size)
+        return centre
+
+    def directions(self, centre: Array, weights: Array, per_mean: float) -> tuple[Array, Array, Array]:
+        """Variance of the true means along directions, largest first; the directions; and that of samples.
+
+        They are those in which the means scatter at all: weighted, about the centre, less `per_mean` times
+        what samples do.
+        """
+        d, n = len(self._factor), len(self.rows)
+        if n > d:
+            scatter, adding, scale = np.zeros((d, d)), Lock(), np.sqrt(weights).astype(self._whitening.dtype)
+
+            def add(some: slice, raw: Array) -> None:
+                raw *= scale[self._groups[some]][:, None]
+                products = raw.T @ raw
+                with adding:
+                    scatter.__iadd__(products)
+
+            self._each_block(centre, add)
+            half = solve_triangular(self._factor, scatter - per_mean * self._covariance, lower=True)
+            matrix = solve_triangular(self._factor, half.T, lower=True).astype(self._whitening.dtype)
+            values, basis = np.linalg.eigh(matrix)
+        else:
+            shift = solve_triangular(self._factor, centre - self._base, lower=True)
+            white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]
+            values, vectors = np.linalg.eigh(white @ white.T)
+            values, vectors = values[1:], vectors[:, 1:]  # the means about their centre are one less
+            some = values > NOTHING * max(values[-1], 0.0)
+            span = white.T @ (vectors[:, some] / np.sqrt(values[some]))
+            of_span = self._exact_whitening @ span
+            within = np.diag(values[some]) - per_mean * (of_span.T @ self._covariance @ of_span)
+            values, turn = np.linalg.eigh(within)
+            basis = span @ turn
+        values, basis = values[::-1].astype(np.float64), np.ascontiguousarray(basis[:, ::-1])
+        raw_basis = self._whitening @ basis
+        noise = np.einsum("ij,ij->j", raw_basis, self._covariance.astype(raw_basis.dtype) @ raw_basis)
+        if n > d:
+            scattered = values + per_mean * noise
+            some = scattered > (NOTHING_SINGLE if self._single else NOTHING) * max(scattered.max(), 0.0)
+            values, basis, noise = values[some], basis[:, some], noise[some]
+        return values, basis, noise
+
+    def _each_block(self, point: Array, work: Callable[[slice, Array], None]) -> None:
+        """Call `work` with some of the classes and their means less `point`, on all threads."""
+
+        def run(start: int, stop: int, _part: int) -> None:
+            for first in range(start, stop, ROWS_AT_ONCE):
+                some = slice(first, min(first + ROWS_AT_ONCE, stop))
+                raw = self._moments.means_from(point, self.rows[some])
+                work(some, raw.astype(self._whitening.dtype, copy=False))
+
+        parts = parts_for(len(self.rows) * len(point) ** 2) if len(self.rows) > ROWS_AT_ONCE else 1
+        in_parallel_with_blas(run, len(self.rows), parts)
+
+    def _worth(self, size: float) -> Array:
+        """Of each group: the share of the variance of its learned means that is that of the true ones."""
+        worth: Array = 1.0 / (1.0 + 1.0 / (self.counts * size))
+        return worth
+
+    def _centre(self, size: float) -> Array:
+        worth = self._worth(size)
+        centre: Array = worth @ self._sums / float(self.classes @ worth)
+        return centre

@@ -1,0 +1,212 @@
+"""Classes as they are scored: one row each, in as many parts as a search looks at one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.half_precision import times_weights
+
+MOST_GATHERED = 0.25  # of all rows; with more, scoring all of them is faster
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """What the squares of a query's coordinates add to the score of a class.
+
+    That depends on how many samples the class has, and on nothing else: it is computed for each group of
+    classes with as many samples, and looked up for each class.
+    """
+
+    curvature: Array  # (n_groups, width): what the square of each coordinate is multiplied by
+    groups: Rows  # (n_rows,): which group a class is in
+    typical: Array  # (width,): squares as they are on average
+
+    def of(self, queries: Array, start: int = 0) -> Array:
+        """What is added for each group, (n, n_groups), by the coordinates from `start` on."""
+        some = queries[..., start : start + self.curvature.shape[1]]
+        table: Array = (some * some) @ self.curvature.T
+        return table
+
+    def looked_up(self, queries: Array, start: int = 0) -> Array:
+        """What is added for each class, (n, n_rows) or (n_rows,)."""
+        return self.of(queries, start).take(self.groups, axis=-1, mode="clip")  # as all are there: sooner
+
+    def taken(self, rows: Rows) -> Squares:
+        """The same for some rows."""
+        return replace(self, groups=self.groups[rows])
+
+    def columns(self, start: int, stop: int) -> Squares:
+        """The same for some coordinates."""
+        curvature = np.ascontiguousarray(self.curvature[:, start:stop])
+        return replace(self, curvature=curvature, typical=self.typical[start:stop])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """The score of a query x is x . weights + bias, and what the squares of x add to that.
+
+    A row with the bias -inf never wins. Queries may have more coordinates than the weights; those are not
+    looked at.
+    """
+
+    parts: tuple[Array, ...]  # (n_rows, some columns of the weights) each
+    bias: Array  # (n_rows,)
+    squares: Squares | None = None
+
+    def __len__(self) -> int:
+        return len(self.bias)
+
+    @property
+    def width(self) -> int:
+        """Coordinates."""
+        return sum(part.shape[1] for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the weights."""
+        return len(self) * self.width
+
+    @property
+    def nbytes(self) -> int:
+        """Memory."""
+        squares = 0 if self.squares is None else self.squares.groups.nbytes + self.squares.curvature.nbytes
+        return sum(part.nbytes for part in self.parts) + self.bias.nbytes + squares
+
+    @property
+    def weights(self) -> Array:
+        """All columns, (n_rows, width); copied where there is more than one part."""
+        return self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts, axis=1)
+
+    @property
+    def live(self) -> Array:
+        """Which rows can win, (n_rows,)."""
+        return np.isfinite(self.bias)
+
+    def scores(self, queries: Array) -> Array:
+        """Scores of all rows, (n, n_rows) or (n_rows,)."""
+        start = self.parts[0].shape[1]
+        scores = times_weights(queries[..., :start], self.parts[0])
+        for part in self.parts[1:]:
+            stop = start + part.shape[1]
+            scores += times_weights(queries[..., start:stop], part)
+            start = stop
+        scores += self.bias
+        if self.squares is not None:
+            scores += self.squares.looked_up(queries)
+        return scores
+
+    def scores_of(self, query: Array, rows: Rows) -> Array:
+        """Scores of some rows for one query (width,)."""
+        if len(rows) > MOST_GATHERED * len(self):
+            return self.scores(query)[rows]  # without copying most of the weights
+        start, scores = 0, self.bias[rows]
+        for part in self.parts:
+            stop = start + part.shape[1]
+            scores += times_weights(query[start:stop], part.take(rows, axis=0))
+            start = stop
+        if self.squares is not None:
+            scores += self.squares.of(query).take(self.squares.groups.take(rows))
+        return scores
+
+    def taken(self, rows: Rows) -> ClassRows:
+        """Some of the rows."""
+        squares = None if self.squares is None else self.squares.taken(rows)
+        return ClassRows(tuple(part[rows] for part in self.parts), self.bias[rows], squares)
+
+    def with_rows(self, other: ClassRows, rows: Rows, n_rows: int) -> ClassRows:
+        """`n_rows` rows: those that are here, but `rows` from the other, whose weights are one part."""
+        parts, start = [], 0
+        for part in self.parts:
+            stop = start + part.shape[1]
+            parts.append(_patched(part, other.parts[0][:, start:stop], rows, n_rows))
+            start = stop
+        bias = _patched(self.bias, other.bias, rows, n_rows, empty=-np.inf)
+        return ClassRows(
+            tuple(parts), bias, _patched_squares(self.squares, other.squares, rows, len(self), n_rows)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some of the coordinates of every class, and what they add to its score."""
+
+    weights: Array  # (n_rows, width)
+    offsets: Array  # (n_rows,): beside the product with a query; those of the first part have the priors
+    squares: Squares | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def width(self) -> int:
+        """Coordinates."""
+        return self.weights.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory."""
+        return self.weights.nbytes + self.offsets.nbytes
+
+    def scores(self, queries: Array) -> Array:
+        """What these coordinates (n, width) or (width,) of queries add to the score of every class."""
+        scores = times_weights(queries, self.weights)
+        scores += self.offsets
+        if self.squares is not None:
+            scores += self.squares.looked_up(queries)
+        return scores
+
+    def scores_of(self, query: Array, rows: Rows) -> Array:
+        """The same for one query and some classes."""
+        scores = times_weights(query, self.weights.take(rows, axis=0))
+        scores += self.offsets.take(rows)
+        if self.squares is not None:
+            scores += self.squares.of(query).take(self.squares.groups.take(rows))
+        return scores
+
+    def with_rows(self, other: Part, rows: Rows, n_rows: int) -> Part:
+        """`n_rows` rows: those that are here, but `rows` from the other."""
+        return Part(
+            _patched(self.weights, other.weights, rows, n_rows),
+            _patched(self.offsets, other.offsets, rows, n_rows, empty=-np.inf),
+            _patched_squares(self.squares, other.squares, rows, len(self), n_rows),
+        )
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Parts that follow one another, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = rows_of(parts)
+    return Part(rows.weights, rows.bias, rows.squares)
+
+
+def rows_of(parts: Sequence[Part]) -> ClassRows:
+    """Classes that have these coordinates, one part after the other, and no others."""
+    bias = parts[0].offsets if len(parts) == 1 else np.sum([part.offsets for part in parts], axis=0)
+    squares = [part.squares for part in parts if part.squares is not None]
+    if len(squares) > 1:
+        curvature = np.concatenate([some.curvature for some in squares], axis=1)
+        typical = np.concatenate([some.typical for some in squares])
+        squares = [Squares(curvature, squares[0].groups, typical)]
+    return ClassRows(tuple(part.weights for part in parts), bias, squares[0] if squares else None)
+
+
+def _patched(array: Array, other: Array, rows: Rows, n_rows: int, empty: float = 0.0) -> Array:
+    patched = np.full((n_rows, *array.shape[1:]), empty, array.dtype)
+    patched[: len(array)] = array
+    patched[rows] = other
+    return patched
+
+
+def _patched_squares(
+    known: Squares | None, other: Squares | None, rows: Rows, n_known: int, n_rows: int
+) -> Squares | None:
+    """The other's, which has all groups; a class of which nothing was known is in the first."""
+    if other is None:
+        return known
+    groups = np.zeros(n_known, np.intp) if known is None else known.groups
+    return replace(other, groups=_patched(groups, other.groups, rows, n_rows))
