@@ -72,12 +72,12 @@ class BayesSpace:
     @property
     def n_coordinates(self) -> int:
         """Coordinates that all rows have."""
-        return self.basis.shape[1]
+        return int(self.basis.shape[1])
 
     @property
     def width(self) -> int:
         """Coordinates of a query, the directions among them."""
-        return self.rotation.shape[1]
+        return int(self.rotation.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -114,7 +114,7 @@ class BayesSpace:
         if with_priors:
             bias = bias + np.log(np.where(seen, counts, 1.0))
         space, added = replace(self, table=table)._with_directions(raw, means, counts)
-        apart = added.any(axis=1)
+        apart: Array = np.asarray(added.any(axis=1))
         if apart.any():
             bias = bias - 0.5 * np.einsum("ij,ij->i", added, added)
             weights = np.concatenate([weights, added], axis=1)

@@ -144,7 +144,7 @@ class Part:
     @property
     def width(self) -> int:
         """Coordinates."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     @property
     def nbytes(self) -> int:

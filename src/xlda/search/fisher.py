@@ -54,8 +54,9 @@ class Fisher:
             grown = int(classes.live.sum()) / max(plan.n_classes, 1)
             if not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
                 plan = None
-        make = self._of_ordered if isinstance(classes, OrderedClasses) else self._of_plain
-        return make(classes, plan)
+        if isinstance(classes, OrderedClasses):
+            return self._of_ordered(classes, plan)
+        return self._of_plain(classes, plan)
 
     def _of_ordered(self, classes: OrderedClasses, plan: Plan | None) -> FisherIndex:
         if plan is not None:
