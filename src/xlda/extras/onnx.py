@@ -11,7 +11,7 @@ import numpy as np
 from xlda._internal.files import replaced
 from xlda.classifier import XLDA
 from xlda.head.linear import scoring_arrays
-from xlda.layers.onnx_files import LABELS, POWER, read_layer, split
+from xlda.layers.onnx_files import LABELS, POWER, SQUARES, read_layer, split
 
 __all__ = ["read_layer", "split", "write"]
 
@@ -83,7 +83,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     opset = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="xlda")
     power = {} if clf.power_ is None else {POWER: json.dumps(float(clf.power_))}
-    helper.set_model_props(model, {LABELS: json.dumps(labels), **power})
+    squares = {} if arrays.curvature is None else {SQUARES: json.dumps(True)}
+    helper.set_model_props(model, {LABELS: json.dumps(labels), **power, **squares})
     onnx.checker.check_model(model)
     with replaced(path) as unfinished:
         onnx.save(model, os.fspath(unfinished))

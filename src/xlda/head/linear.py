@@ -57,7 +57,7 @@ class LinearLayer(NamedTuple):
 
 
 def scoring_arrays(head: Head) -> ScoringArrays:
-    """All that is needed to compute the logits of a head."""
+    """All that is needed to compute the logits of a head, up to what squares add to all of them alike."""
     rows, centre = head.all_rows(), head.centre.astype(np.float64)
     weights, bias = rows.weights.astype(np.float64), rows.bias.astype(np.float64)
     bias -= head.log_total or 0.0
@@ -65,9 +65,9 @@ def scoring_arrays(head: Head) -> ScoringArrays:
         common, _ = head.space.common
         bias = bias + 0.5 * float(centre @ common)  # at the centre, what is common to all rows is this
         return ScoringArrays(centre, None, weights + common, bias, None, None)
-    rotation = head.space.rotation.astype(np.float64)
-    if rows.squares is None:
-        return ScoringArrays(centre, rotation, weights, bias, None, None)
+    rotation, live = head.space.rotation.astype(np.float64), np.isfinite(bias)
+    if rows.squares is None or len(np.unique(rows.squares.groups[live])) == 1:
+        return ScoringArrays(centre, None, weights @ rotation.T, bias, None, None)
     curvature = np.zeros((len(rows.squares.curvature), weights.shape[1]))
     curvature[:, : head.space.n_coordinates] = rows.squares.curvature
     return ScoringArrays(centre, rotation, weights, bias, curvature.T, rows.squares.groups)
@@ -77,11 +77,10 @@ def linear_layer(head: Head, embeddings: Array | None = None) -> LinearLayer:
     """The layer that gives the logits of a head, or comes nearest to it on embeddings, or on drawn ones."""
     arrays = scoring_arrays(head)
     differs, n_queries = 0.0, 0
-    live = np.isfinite(arrays.bias)
-    if arrays.groups is not None and len(np.unique(arrays.groups[live])) > 1:
+    if arrays.curvature is not None:
         assert isinstance(head.space, BayesSpace)
-        rows = head.all_rows()
-        fitted, exact = _Fitted(head.space, rows, live), rows
+        exact = head.all_rows()
+        fitted = _Fitted(head.space, exact)
         queries = fitted.drawn() if embeddings is None else head.space.queries(embeddings)
         nearest = fitted.fitted_to(queries, exact)
         differs, n_queries = _difference(nearest, exact, queries), len(queries)
@@ -104,9 +103,9 @@ def not_linear(layer: LinearLayer, given: bool) -> str:
 class _Fitted:
     """Rows without squares, but for one number s."""
 
-    def __init__(self, space: BayesSpace, rows: ClassRows, live: Array) -> None:
+    def __init__(self, space: BayesSpace, rows: ClassRows) -> None:
         assert rows.squares is not None
-        self._live, self._groups = np.flatnonzero(live), rows.squares.groups
+        self._live, self._groups = np.flatnonzero(rows.live), rows.squares.groups
         n, width = space.n_coordinates, rows.width
         variance = np.ones((len(space.table), width))
         variance[:, :n] = space.table.variance

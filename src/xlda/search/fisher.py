@@ -12,7 +12,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.search.class_rows import ClassRows, Part, joined, rows_of
+from xlda.search.class_rows import ClassRows, Columns, joined, rows_of
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.dense import DenseIndex
 from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
@@ -113,7 +113,7 @@ class FisherIndex:
     search: Fisher
     plan: Plan
     coordinates: Coordinates | None  # None where classes are in such coordinates already: stages are parts
-    stages: tuple[Part, ...]
+    stages: tuple[Columns, ...]
     rows: ClassRows
 
     @property
