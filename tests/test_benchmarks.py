@@ -343,8 +343,8 @@ def test_an_imbalanced_run_is_taken_up_and_shown(few_photos, tmp_path, monkeypat
     monkeypatch.setattr(imbalanced, "FEW", (1, 3))
     out = tmp_path / "imbalanced.json"
     monkeypatch.setattr(sys, "argv", ["", "--npz", str(few_photos), "--draws", "2", "--out", str(out)])
-    source = imbalanced.Source
-    monkeypatch.setattr(imbalanced, "Source", lambda *all_but, **_: source(*all_but[:2], 12, None, 2, 1, 3, 1))
+    few = imbalanced.Source("photos", few_photos, 12, None, draws=2, slow_draws=1, turns=3, slow_turns=1)
+    monkeypatch.setattr(imbalanced, "sources_of", lambda arguments: [few])
     imbalanced.main()
     results = json.loads(out.read_text())
     assert results["complete"]
