@@ -38,6 +38,7 @@ SLOW_FEW = (1, 3)  # with methods that take long
 SLOW_EQUAL = (3, 30)
 SHARES = {"half poor": 0.5, "90 % poor": 0.9, "1 % poor": 0.01}
 ALONE, TAIL, SAME = "one poor", "long tail", "equal"
+HALVES_ONLY = 400  # classes: with so many nothing else is tried
 MOST_QUERIES = 5_000
 BATCH = 4096
 
@@ -104,10 +105,11 @@ def settings_of(source: Source, most: int) -> list[Setting]:
     """What is tried with a source whose classes have up to so many samples."""
     few = [n for n in FEW if n < most]
     found = [Setting("half poor", n) for n in few]
-    if source.n_classes != 400:
-        found += [Setting("90 % poor", n) for n in few]
-        found += [Setting(ALONE if source.turns else "1 % poor", n) for n in few if n in SLOW_FEW]
-        found += [Setting(TAIL, few[-1])]
+    if source.n_classes == HALVES_ONLY:
+        return found
+    found += [Setting("90 % poor", n) for n in few]
+    found += [Setting(ALONE if source.turns else "1 % poor", n) for n in few if n in SLOW_FEW]
+    found += [Setting(TAIL, few[-1])]
     return found + [Setting(SAME, n) for n in EQUAL if n < most] + [Setting(SAME, most)]
 
 
@@ -174,8 +176,10 @@ def draws(source: Source, setting: Setting, method: str) -> int:
     """How often a method is tried; 0: not at all."""
     if method == FC and (importlib.util.find_spec("torch") is None or source.n_classes > 1_000):
         return 0
+    if setting.scheme == ALONE:
+        return 1 if method not in SLOW or source.slow_turns else 0
     if method not in SLOW:
-        return 1 if setting.scheme == ALONE else source.draws
+        return source.draws
     of_interest = SLOW_EQUAL if setting.scheme == SAME else SLOW_FEW
     few = setting.few in of_interest or setting.scheme == TAIL
     return min(source.slow_draws, source.draws) if few else 0
@@ -208,7 +212,7 @@ def sources_of(arguments: argparse.Namespace) -> list[Source]:
     if arguments.many:
         for size in arguments.many_sizes:
             few = n if size <= 400 else -(-n // 4)
-            found.append(Source("characters", arguments.many, size, MOST, few, 1, 20, 4))
+            found.append(Source("characters", arguments.many, size, MOST, few, 1, n, 0))
     if arguments.five:
         for size in arguments.five_sizes:
             found.append(Source("characters", arguments.five, size, 5, -(-n // 8), 1, 0, 0))

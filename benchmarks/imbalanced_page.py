@@ -45,10 +45,11 @@ METHODS = """\
   chosen on held-out samples of rich classes.
 - **FC, all at once** is a fully connected layer, trained to convergence.
 
-The last two take long: they have fewer draws, only 1 and 3 samples of poor classes, where classes are poor
-alone fewer of these, and the layer is not tried with more than 1,000 classes. Photos are those of the
-[Grocery Store data set](https://github.com/marcusklasson/GroceryStoreDataset) in the split that comes with
-it, characters are drawn in many fonts; both are embedded by EfficientNet-Lite0 (d = 1280)."""
+The last two take long: they have fewer draws and only 1 and 3 samples of poor classes; of classes that are
+poor alone some of the photographed ones only; and the layer is not tried with more than 1,000 classes.
+Photos are those of the [Grocery Store data set](https://github.com/marcusklasson/GroceryStoreDataset) in the
+split that comes with it, characters are drawn in many fonts; both are embedded by EfficientNet-Lite0
+(d = 1280)."""
 OVERVIEW = "All, and H where there are poor classes:"
 DETAILS = "In full:"
 EQUAL = "equal"
