@@ -146,7 +146,7 @@ def renewal(data: Data) -> list[list[str]]:
     learners = {share: XLDA(renew=share) for share in RENEWALS}
     predictions: dict[float, list[np.ndarray]] = {share: [] for share in RENEWALS}
     seconds = dict.fromkeys(RENEWALS, 0.0)
-    precisions: dict[float, list[int]] = {share: [] for share in RENEWALS}
+    centres: dict[float, list[int]] = {share: [] for share in RENEWALS}
     for start in range(0, len(order), STEP):
         chosen = order[start : start + STEP]
         for share, clf in learners.items():
@@ -154,12 +154,12 @@ def renewal(data: Data) -> list[list[str]]:
             begun = time.perf_counter()
             predictions[share].append(clf.predict(X_test))
             seconds[share] += time.perf_counter() - begun
-            precisions[share].append(hash(clf._current_head().inverse.tobytes()))
+            centres[share].append(hash(clf._current_head().centre.tobytes()))  # new with each renewal
     rows = []
     for share in RENEWALS:
         agreed = np.mean(np.array(predictions[share]) == np.array(predictions[0.0]), axis=1)
         accuracy = np.mean(predictions[share][-1] == y_test)
-        n_renewals = len(set(precisions[share]))
+        n_renewals = len(set(centres[share]))
         rows.append(
             [
                 f"{share:g}",
