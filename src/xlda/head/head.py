@@ -18,6 +18,7 @@ from xlda.head.bayes_space import MOST_DIRECTIONS, BayesSpace
 from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.head.class_spread import class_spread
 from xlda.head.covariance import Shrinkage, Target, covariance_factor, has_variance, inverse_covariance
+from xlda.head.layer_prior import LayerFit, with_layer_directions, with_zero
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.model_samples import sampled_queries
 from xlda.head.plain_space import PlainSpace
@@ -134,7 +135,11 @@ class Head:
         self, moments: Moments, table: LabelTable, rows: Rows, layer_rows: LayerRows | None = None
     ) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
-        space, new = self.space.with_rows(moments, rows, self.log_total is not None)
+        space = self.space
+        if isinstance(space, BayesSpace) and space.layer is not None:
+            kept = None if layer_rows is None else replace(space.layer, kept=layer_rows)
+            space = replace(space, layer=kept)
+        space, new = space.with_rows(moments, rows, self.log_total is not None)
         fitted = None
         if self.layer_rows is not None and layer_rows is not None:
             fitted = replace(self.layer_rows, kept=layer_rows)
@@ -222,14 +227,14 @@ def new_head(
     space: PlainSpace | BayesSpace
     fitted, outside = None, np.empty(0, np.intp)
     last = None if previous is None else previous.index
-    if model == "lda" or layer_rows is not None or moments.n_seen < 2 or not has_variance(covariance):
+    if model == "lda" or not _can_be_bayesian(moments, covariance, layer_rows):
         space, used, index, fitted = _plain(
             moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
         n_coordinates = space.width
     else:
         space, used, index = _bayes(
-            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last
+            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
         n_coordinates, outside = space.n_coordinates + MOST_DIRECTIONS, space.lying_outside(moments)
     head = Head(
@@ -242,7 +247,16 @@ def new_head(
         n_seen=_n_seen(moments, layer_rows),
         layer_rows=fitted,
     )
-    return head.updated(moments, table, outside) if len(outside) else head
+    return head.updated(moments, table, outside, layer_rows) if len(outside) else head
+
+
+def _can_be_bayesian(moments: Moments, covariance: Array, layer_rows: LayerRows | None) -> bool:
+    """Whether it can be told how means and samples vary, and how a layer stands beside them."""
+    if not has_variance(covariance):
+        return False
+    if layer_rows is None or layer_rows.covered_by(moments.counts):
+        return moments.n_seen > 1
+    return layer_rows.n_others(moments.counts) > 0
 
 
 def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> KeptSpread | None:
@@ -264,10 +278,18 @@ def _bayes(
     with_priors: bool,
     search: Search,
     last: Index | None,
+    layer_rows: LayerRows | None,
 ) -> tuple[BayesSpace, float, Index]:
     factor, used = covariance_factor(covariance, moments.dof, shrinkage, target)
     assert factor is not None  # there is variance
-    space = BayesSpace.of(factor, class_spread(moments, factor, covariance, moments.kept_spread), moments)
+    layer, known = None, moments
+    if layer_rows is not None and not layer_rows.covered_by(moments.counts):
+        known = with_zero(moments)
+    spread = class_spread(known, factor, covariance, moments.kept_spread)
+    if layer_rows is not None:
+        spread = with_layer_directions(spread, factor, layer_rows)
+        layer = LayerFit(layer_rows, moments, spread, factor, with_priors).prior()
+    space = BayesSpace.of(factor, spread, moments, layer)
     index = search.index(space.classes(moments, n_rows, with_priors), last)
     return space, used, index
 
