@@ -122,12 +122,13 @@ class BayesSpace:
         means = raw @ self.rotation[:, : self.n_coordinates]
         space, rated = self._rated(rows, counts)
         space, added = space._with_directions(raw, means, counts)
-        weights, bias = means * space.table.gain[rated.made_from], np.zeros(len(rows), means.dtype)
+        weights, beyond = means * space.table.gain[rated.made_from], np.zeros(len(rows), means.dtype)
         apart: Array = np.asarray(added.any(axis=1))
         if apart.any():
-            bias -= 0.5 * np.einsum("ij,ij->i", added, added)
+            beyond -= 0.5 * np.einsum("ij,ij->i", added, added)
             weights = np.concatenate([weights, added], axis=1)
-        weights, bias = space._scored(rows, rated, weights, bias, with_priors)
+        weights, beyond = space._with_layer(rows, rated, weights, beyond, with_priors)
+        bias = space.table.offsets(weights[:, : self.n_coordinates], rated.groups) + beyond
         return space, NewRows(weights, bias, np.zeros_like(bias), rated.groups, apart)
 
     def _rated(self, rows: Rows, counts: Array) -> tuple[BayesSpace, _Rated]:
@@ -140,18 +141,21 @@ class BayesSpace:
         table, groups = table.extended(np.where(total > 0, total, self.table.counts[0]))
         return replace(self, table=table), _Rated(counts, made_from, groups, total > 0)
 
-    def _scored(
-        self, rows: Rows, rated: _Rated, weights: Array, bias: Array, with_priors: bool
+    def _with_layer(
+        self, rows: Rows, rated: _Rated, weights: Array, beyond: Array, with_priors: bool
     ) -> tuple[Array, Array]:
-        """Weights and bias of rows with these weights by their samples; `bias` is what comes to that."""
-        counts, n = rated.counts, min(weights.shape[1], self.n_coordinates)
-        bias = bias + self.table.of_means(weights[:, :n], rated.made_from)
+        """Weights of rows that have these by their samples, and what comes to their bias beyond the offsets.
+
+        Those are what `CountTable` says of the weights.
+        """
         if with_priors:
-            bias = bias + np.log(np.where(counts > 0, counts, 1.0))
+            beyond = beyond + np.log(np.where(rated.counts > 0, rated.counts, 1.0))
         if self.layer is not None:
-            weights, bias = self.layer.mixed(rows, counts, weights, bias)
-        bias = bias + self.table.of_variances(rated.groups, 0, n)
-        return weights, np.where(rated.live, bias, -np.inf).astype(weights.dtype)
+            n = self.n_coordinates
+            bias = self.table.of_means(weights[:, :n], rated.made_from) + beyond
+            weights, bias = self.layer.mixed(rows, rated.counts, weights, bias)
+            beyond = bias - self.table.of_means(weights[:, :n], rated.groups)
+        return weights, np.where(rated.live, beyond, -np.inf).astype(weights.dtype)
 
     def _with_directions(self, raw: Array, means: Array, counts: Array) -> tuple[BayesSpace, Array]:
         """Room for classes that lie outside of the coordinates, and their posterior means out there.
@@ -260,12 +264,12 @@ class BayesSpace:
     def _weighed(
         self, moments: Moments, rows: Rows, rated: _Rated, with_priors: bool, width: int | None = None
     ) -> tuple[Array, Array]:
-        """Weights of rows in the first coordinates, and their bias there; beside a layer, in all of them."""
+        """Weights of rows, at least in the first coordinates, and what comes to their bias; O(d p) a row."""
         width = width if width is not None and self.layer is None else self.n_coordinates
         weights = moments.means_from(self.centre, rows) @ self.rotation[:, :width]
         weights *= self.table.gain[:, :width][rated.made_from]
         weights[rated.counts == 0] = 0.0
-        return self._scored(rows, rated, weights, np.zeros(len(rows), weights.dtype), with_priors)
+        return self._with_layer(rows, rated, weights, np.zeros(len(rows), weights.dtype), with_priors)
 
     def _parts(
         self, moments: Moments, rated: _Rated, edges: Sequence[int], with_priors: bool
@@ -280,14 +284,13 @@ class BayesSpace:
             for first in range(start, stop, ROWS_AT_ONCE):
                 block = slice(first, min(first + ROWS_AT_ONCE, stop))
                 rows = np.arange(block.start, block.stop)
-                new, bias = self._weighed(moments, rows, rated.taken(block), with_priors, edges[-1])
+                new, beyond = self._weighed(moments, rows, rated.taken(block), with_priors, edges[-1])
                 groups = rated.groups[block]
                 for number, (left, right) in enumerate(pairwise(edges)):
                     with np.errstate(over="ignore"):  # it is refused below
                         weights[number][block] = new[:, left:right]
                     offsets[number][block] = self.table.offsets(new[:, left:right], groups, left)
-                # What a layer and the priors add cannot be told apart by coordinates.
-                offsets[0][block] = bias - self.table.offsets(new[:, edges[1] :], groups, edges[1])
+                offsets[0][block] += beyond
 
         in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * len(self.centre) * edges[-1]))
         for some in weights:

@@ -81,14 +81,15 @@ class CountTable:
 
         Less what all classes have in common.
         """
-        return self.of_means(weights, groups, start) + self.of_variances(
-            groups, start, start + weights.shape[1]
-        ).astype(weights.dtype)
+        stop = start + weights.shape[1]
+        offsets: Array = self.of_means(weights, groups, start) + self.of_variances(groups, start, stop)
+        return offsets.astype(weights.dtype)
 
     def of_means(self, weights: Array, groups: Rows, start: int = 0) -> Array:
         """What the means add to that, (n,)."""
         variance = self.variance[:, start : start + weights.shape[1]].astype(weights.dtype)
-        return -0.5 * np.einsum("ij,ij,ij->i", weights, weights, variance[groups])
+        added: Array = -0.5 * np.einsum("ij,ij,ij->i", weights, weights, variance[groups])
+        return added
 
     def of_variances(self, groups: Rows, start: int, stop: int) -> Array:
         """What the variances add to that, (n,), less what those of the first group do."""

@@ -18,7 +18,7 @@ from xlda.head.bayes_space import MOST_DIRECTIONS, BayesSpace
 from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.head.class_spread import class_spread
 from xlda.head.covariance import Shrinkage, Target, covariance_factor, has_variance, inverse_covariance
-from xlda.head.layer_prior import LayerFit, with_layer_directions, with_zero
+from xlda.head.layer_prior import fitted_prior, with_layer_directions
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.model_samples import sampled_queries
 from xlda.head.plain_space import PlainSpace
@@ -221,13 +221,14 @@ def new_head(
     """Head of all that `moments` has learned so far, and of the rows of a layer where there are some.
 
     Costs O(d^3 + C d^2), and what the search needs. With one class, and where no class has a second sample,
-    nothing is known of how means and samples vary: the nearest mean wins.
+    nothing is known of how means and samples vary: the nearest mean wins. Beside a layer whose classes have
+    hardly any samples, it is plain LDA.
     """
     covariance, with_priors = moments.covariance(), priors == "empirical"
     space: PlainSpace | BayesSpace
     fitted, outside = None, np.empty(0, np.intp)
     last = None if previous is None else previous.index
-    if model == "lda" or not _can_be_bayesian(moments, covariance, layer_rows):
+    if model == "lda" or not _can_tell(moments, covariance, layer_rows):
         space, used, index, fitted = _plain(
             moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
@@ -250,13 +251,11 @@ def new_head(
     return head.updated(moments, table, outside, layer_rows) if len(outside) else head
 
 
-def _can_be_bayesian(moments: Moments, covariance: Array, layer_rows: LayerRows | None) -> bool:
-    """Whether it can be told how means and samples vary, and how a layer stands beside them."""
-    if not has_variance(covariance):
+def _can_tell(moments: Moments, covariance: Array, layer_rows: LayerRows | None) -> bool:
+    """Whether samples tell how they and class means vary, and where the classes of a layer are."""
+    if moments.n_seen < 2 or not has_variance(covariance):
         return False
-    if layer_rows is None or layer_rows.covered_by(moments.counts):
-        return moments.n_seen > 1
-    return layer_rows.n_others(moments.counts) > 0
+    return layer_rows is None or layer_rows.covered_by(moments.counts)
 
 
 def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> KeptSpread | None:
@@ -282,13 +281,10 @@ def _bayes(
 ) -> tuple[BayesSpace, float, Index]:
     factor, used = covariance_factor(covariance, moments.dof, shrinkage, target)
     assert factor is not None  # there is variance
-    layer, known = None, moments
-    if layer_rows is not None and not layer_rows.covered_by(moments.counts):
-        known = with_zero(moments)
-    spread = class_spread(known, factor, covariance, moments.kept_spread)
+    spread, layer = class_spread(moments, factor, covariance, moments.kept_spread), None
     if layer_rows is not None:
         spread = with_layer_directions(spread, factor, layer_rows)
-        layer = LayerFit(layer_rows, moments, spread, factor, with_priors).prior()
+        layer = fitted_prior(layer_rows, moments, spread, factor, with_priors)
     space = BayesSpace.of(factor, spread, moments, layer)
     index = search.index(space.classes(moments, n_rows, with_priors), last)
     return space, used, index

@@ -128,7 +128,7 @@ class LayerRows:
             covariance=np.linalg.inv(inverse).astype(moments.dtype),
         )
         if len(others) and not self.covered_by(moments.counts):
-            away = inverse @ away_from_zero(moments, centre) / (len(learned) + 1)
+            away = inverse @ _away(moments, centre) / (len(learned) + 1)
             rows = replace(rows, added_weight=-away.astype(moments.dtype))
             return _guessed(rows, others, moments, centre, weights, bias)
         return _beside_samples(rows, covered, others, moments, centre, weights, bias)
@@ -314,7 +314,7 @@ class _Spread:
         return float(max(variance, 0.0) ** 0.5)
 
 
-def away_from_zero(moments: Moments, centre: Array) -> Array:
+def _away(moments: Moments, centre: Array) -> Array:
     """From zero to the centre of what was learned, (d,), float64, but no further than samples are apart."""
     centre64: Array = centre.astype(np.float64)
     seen = np.flatnonzero(moments.counts)
