@@ -95,7 +95,9 @@ class BayesSpace:
     @property
     def nbytes(self) -> int:
         """Memory."""
-        arrays = (self.whitening, self.basis, self.directions, self.rotation)
+        arrays = [self.whitening, self.basis, self.directions, self.rotation]
+        if self.layer is not None:
+            arrays.append(self.layer.into)
         return sum(array.nbytes for array in arrays) + self.table.nbytes
 
     def queries(self, embeddings: Array) -> Array:
