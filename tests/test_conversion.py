@@ -339,6 +339,20 @@ def test_the_first_few_samples_of_one_new_class(layer, stream, n):
     assert clf.predict(X[y == 9][:n]).tolist().count(9) >= 1
 
 
+@pytest.mark.parametrize("search", ["dense", "fisher"])
+def test_learning_one_class_leaves_the_others_as_they_are(layer, stream, search):
+    """Between renewals, also when rows that changed are brought in among the others."""
+    X, y, asked, _ = stream
+    clf = converted(layer, embeddings=X[np.isin(y, OLD)], renew=10.0, search=search)
+    clf.partial_fit(X[np.isin(y, NEW)][:9], y[np.isin(y, NEW)][:9])
+    before = clf.decision_function(asked)
+    for number in range(40):
+        clf.partial_fit(X[y == 0][number : number + 1], [0]).predict(asked[:1])
+    after = clf.decision_function(asked)
+    np.testing.assert_allclose(after[:, 1:], before[:, 1:], atol=1e-8)
+    assert np.abs(after[:, 0] - before[:, 0]).max() > 0.1
+
+
 def test_the_order_of_learning_does_not_matter(layer, stream, rng):
     X, y, asked, _ = stream
     at_once = converted(layer, renew=0).partial_fit(X, y)

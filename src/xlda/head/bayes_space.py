@@ -69,7 +69,7 @@ class BayesSpace:
         towards = probes(d)
         towards = towards - spread.basis @ (spread.basis.T @ towards)
         table = CountTable.of(spread.psi, groups_of(counts[counts > 0])[0], dtype)
-        return cls(
+        space = cls(
             spread.centre.astype(dtype),
             whitening.astype(dtype),
             spread.basis.astype(dtype),
@@ -81,6 +81,7 @@ class BayesSpace:
             spread.left_out,
             layer=layer,
         )
+        return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
 
     @property
     def n_coordinates(self) -> int:
