@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -23,6 +24,7 @@ from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.changed_rows import NewRows
 from xlda.head.class_spread import ClassSpread, LeftOut, probes
 from xlda.head.count_table import CountTable, groups_of
+from xlda.head.layer_prior import LayerPrior
 from xlda.head.plain_space import check_half
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns, Squares
@@ -54,9 +56,12 @@ class BayesSpace:
         None  # where some of the directions in which class means differ are no coordinates
     )
     crowded: bool = False  # whether there was no room for another direction
+    layer: LayerPrior | None = None  # rows of a layer, which count as samples beside the real ones
 
     @classmethod
-    def of(cls, factor: Array, spread: ClassSpread, moments: Moments) -> BayesSpace:
+    def of(
+        cls, factor: Array, spread: ClassSpread, moments: Moments, layer: LayerPrior | None = None
+    ) -> BayesSpace:
         """All coordinates there are, where factor @ factor.T is the covariance within classes."""
         dtype, d = moments.dtype, len(factor)
         whitening = solve_triangular(factor, np.eye(d), lower=True).T
@@ -64,7 +69,7 @@ class BayesSpace:
         towards = probes(d)
         towards = towards - spread.basis @ (spread.basis.T @ towards)
         table = CountTable.of(spread.psi, groups_of(counts[counts > 0])[0], dtype)
-        return cls(
+        space = cls(
             spread.centre.astype(dtype),
             whitening.astype(dtype),
             spread.basis.astype(dtype),
@@ -74,7 +79,9 @@ class BayesSpace:
             table,
             spread.elsewhere,
             spread.left_out,
+            layer=layer,
         )
+        return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
 
     @property
     def n_coordinates(self) -> int:
@@ -89,7 +96,9 @@ class BayesSpace:
     @property
     def nbytes(self) -> int:
         """Memory."""
-        arrays = (self.whitening, self.basis, self.directions, self.rotation)
+        arrays = [self.whitening, self.basis, self.directions, self.rotation]
+        if self.layer is not None:
+            arrays.append(self.layer.into)
         return sum(array.nbytes for array in arrays) + self.table.nbytes
 
     def queries(self, embeddings: Array) -> Array:
@@ -111,22 +120,45 @@ class BayesSpace:
     def with_rows(self, moments: Moments, rows: Rows, with_priors: bool) -> tuple[BayesSpace, NewRows]:
         """Rows as `moments` has them now, and the space that they are in: it may have grown by directions."""
         counts = moments.counts_of(rows)
-        seen = counts > 0
         raw = moments.means_from(self.centre, rows)
-        raw[~seen] = 0.0
+        raw[counts == 0] = 0.0
         means = raw @ self.rotation[:, : self.n_coordinates]
-        table, groups = self.table.extended(np.where(seen, counts, self.table.counts[0]))
-        weights = means * table.gain[groups]
-        bias = table.offsets(weights, groups)
-        if with_priors:
-            bias = bias + np.log(np.where(seen, counts, 1.0))
-        space, added = replace(self, table=table)._with_directions(raw, means, counts)
+        space, rated = self._rated(rows, counts)
+        space, added = space._with_directions(raw, means, counts)
+        weights, beyond = means * space.table.gain[rated.made_from], np.zeros(len(rows), means.dtype)
         apart: Array = np.asarray(added.any(axis=1))
         if apart.any():
-            bias = bias - 0.5 * np.einsum("ij,ij->i", added, added)
+            beyond -= 0.5 * np.einsum("ij,ij->i", added, added)
             weights = np.concatenate([weights, added], axis=1)
-        bias = np.where(seen, bias, -np.inf).astype(weights.dtype)
-        return space, NewRows(weights, bias, np.zeros_like(bias), groups, apart)
+        weights, beyond = space._with_layer(rows, rated, weights, beyond, with_priors)
+        bias = space.table.offsets(weights[:, : self.n_coordinates], rated.groups) + beyond
+        return space, NewRows(weights, bias, np.zeros_like(bias), rated.groups, apart)
+
+    def _rated(self, rows: Rows, counts: Array) -> tuple[BayesSpace, _Rated]:
+        """What so many samples of these rows are worth, and the space whose table has all these counts."""
+        seen = counts > 0
+        table, made_from = self.table.extended(np.where(seen, counts, self.table.counts[0]))
+        if self.layer is None:
+            return replace(self, table=table), _Rated(counts, made_from, made_from, seen)
+        total = counts + self.layer.worth(rows)
+        table, groups = table.extended(np.where(total > 0, total, self.table.counts[0]))
+        return replace(self, table=table), _Rated(counts, made_from, groups, total > 0)
+
+    def _with_layer(
+        self, rows: Rows, rated: _Rated, weights: Array, beyond: Array, with_priors: bool
+    ) -> tuple[Array, Array]:
+        """Weights of rows that have these by their samples, and what comes to their bias beyond the offsets.
+
+        Those are what `CountTable` says of the weights.
+        """
+        if with_priors:
+            beyond = beyond + np.log(np.where(rated.counts > 0, rated.counts, 1.0))
+        if self.layer is not None:
+            n = self.n_coordinates
+            bias = self.table.of_means(weights[:, :n], rated.made_from) + beyond
+            weights, bias = self.layer.mixed(rows, rated.counts, weights, bias)
+            beyond = bias - self.table.of_means(weights[:, :n], rated.groups)
+        return weights, np.where(rated.live, beyond, -np.inf).astype(weights.dtype)
 
     def _with_directions(self, raw: Array, means: Array, counts: Array) -> tuple[BayesSpace, Array]:
         """Room for classes that lie outside of the coordinates, and their posterior means out there.
@@ -210,36 +242,43 @@ class BayesSpace:
 
     def classes(self, moments: Moments, n_rows: int, with_priors: bool) -> OrderedClasses:
         """All rows as `moments` has them now, to be searched."""
-        counts = moments.counts
-        live = counts > 0
-        groups = np.zeros(n_rows, np.intp)
-        table, groups[live] = self.table.extended(counts[live])
-        space = replace(self, table=table)
+        every = np.arange(n_rows)
+        space, rated = self._rated(every, moments.counts)
+        table, groups = space.table, rated.groups
 
         def means(rows: Rows | slice) -> Array:
-            k = moments.means_from(self.centre, rows) @ self.rotation
-            posterior: Array = k * (table.gain * table.variance.astype(table.gain.dtype))[groups[rows]]
-            return posterior
+            weights, _ = space._weighed(moments, every[rows], rated.taken(rows), with_priors)
+            return space.posterior_means(weights, groups[rows])
 
         def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
-            rows = rng.choice(np.flatnonzero(live), n)
+            rows = rng.choice(np.flatnonzero(rated.live), n)
             noise = rng.standard_normal((n, space.n_coordinates), dtype=np.float32)
             spread = np.sqrt(table.variance[groups[rows]])
             queries: Array = means(rows) + noise * spread.astype(self.centre.dtype)
             return queries, rows
 
         def parts(edges: Sequence[int]) -> list[Columns]:
-            return space._parts(moments, groups, edges, with_priors)
+            return space._parts(moments, rated, edges, with_priors)
 
-        return OrderedClasses(live, parts, self.n_coordinates, self.centre.dtype, means, draw, self.queries)
+        return OrderedClasses(
+            rated.live, parts, self.n_coordinates, self.centre.dtype, means, draw, self.queries
+        )
+
+    def _weighed(
+        self, moments: Moments, rows: Rows, rated: _Rated, with_priors: bool, width: int | None = None
+    ) -> tuple[Array, Array]:
+        """Weights of rows, at least in the first coordinates, and what comes to their bias; O(d p) a row."""
+        width = width if width is not None and self.layer is None else self.n_coordinates
+        weights = moments.means_from(self.centre, rows) @ self.rotation[:, :width]
+        weights *= self.table.gain[:, :width][rated.made_from]
+        weights[rated.counts == 0] = 0.0
+        return self._with_layer(rows, rated, weights, np.zeros(len(rows), weights.dtype), with_priors)
 
     def _parts(
-        self, moments: Moments, groups: Rows, edges: Sequence[int], with_priors: bool
+        self, moments: Moments, rated: _Rated, edges: Sequence[int], with_priors: bool
     ) -> list[Columns]:
         """Weights of all rows in the coordinates from each edge to the next, and what they add: O(C d p)."""
-        n_rows, dtype = len(groups), self.centre.dtype
-        rotation = np.ascontiguousarray(self.rotation[:, : edges[-1]])
-        gain = self.table.gain[:, : edges[-1]]
+        n_rows, dtype = len(rated.groups), self.centre.dtype
         kind = np.float16 if moments.half else dtype
         weights = [np.empty((n_rows, stop - start), kind) for start, stop in pairwise(edges)]
         offsets = [np.empty(n_rows, dtype) for _ in weights]
@@ -247,23 +286,33 @@ class BayesSpace:
         def weigh(start: int, stop: int, _part: int) -> None:
             for first in range(start, stop, ROWS_AT_ONCE):
                 block = slice(first, min(first + ROWS_AT_ONCE, stop))
-                counts = moments.counts_of(block)
-                new = moments.means_from(self.centre, block) @ rotation
-                new *= gain[groups[block]]
-                new[counts == 0] = 0.0
+                rows = np.arange(block.start, block.stop)
+                new, beyond = self._weighed(moments, rows, rated.taken(block), with_priors, edges[-1])
+                groups = rated.groups[block]
                 for number, (left, right) in enumerate(pairwise(edges)):
                     with np.errstate(over="ignore"):  # it is refused below
                         weights[number][block] = new[:, left:right]
-                    offsets[number][block] = self.table.offsets(new[:, left:right], groups[block], left)
-                if with_priors:
-                    offsets[0][block] += np.log(np.where(counts > 0, counts, 1.0))
-                offsets[0][block][counts == 0] = -np.inf
+                    offsets[number][block] = self.table.offsets(new[:, left:right], groups, left)
+                offsets[0][block] += beyond
 
-        in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * rotation.size))
+        in_parallel_with_blas(weigh, n_rows, parts_for(n_rows * len(self.centre) * edges[-1]))
         for some in weights:
             check_half(some)
-        squares = self.squares(groups)
+        squares = self.squares(rated.groups)
         return [
             Columns(some, offset, None if squares is None else squares.columns(start, stop))
             for some, offset, (start, stop) in zip(weights, offsets, pairwise(edges), strict=True)
         ]
+
+
+class _Rated(NamedTuple):
+    """What the samples of some rows are worth."""
+
+    counts: Array  # (n,): samples
+    made_from: Rows  # (n,): group of as many samples
+    groups: Rows  # (n,): of as many samples, those among them that a layer's row counts as
+    live: Array  # (n,): whether there are any
+
+    def taken(self, rows: Rows | slice) -> _Rated:
+        """Some of the rows."""
+        return _Rated(*(part[rows] for part in self))

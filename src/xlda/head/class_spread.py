@@ -9,7 +9,7 @@ count by what they are worth, and T is drawn towards a multiple of the covarianc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import NamedTuple
 
@@ -51,6 +51,21 @@ class ClassSpread:
     def elsewhere(self) -> float:
         """Variance along a direction in which no class has gone yet."""
         return self.share * self.size
+
+    def with_directions(self, products: Array) -> ClassSpread:
+        """The same, and the directions of vectors in whitened space whose products v v.T have this sum."""
+        rest = products - self.basis @ (self.basis.T @ products)
+        rest -= (rest @ self.basis) @ self.basis.T
+        values, vectors = np.linalg.eigh(rest)
+        more = vectors[:, values > NOTHING * np.trace(products)]
+        more = np.linalg.qr(more - self.basis @ (self.basis.T @ more))[0]  # for what rounding left
+        n = more.shape[1]
+        return replace(
+            self,
+            basis=np.concatenate([self.basis, more], axis=1),
+            psi=np.append(self.psi, np.full(n, self.elsewhere)),
+            measured=np.append(self.measured, np.zeros(n)),
+        )
 
     def kept(self, factor: Array) -> KeptSpread:
         """What can be kept for ever: T in the units of the embeddings, with the factor of the covariance."""

@@ -81,11 +81,21 @@ class CountTable:
 
         Less what all classes have in common.
         """
-        variance = self.variance[:, start : start + weights.shape[1]]
-        logs = 0.5 * np.log(variance).sum(axis=1)
-        offsets = np.einsum("ij,ij,ij->i", weights, weights, variance.astype(weights.dtype)[groups])
-        total: Array = -0.5 * offsets - (logs - logs[:1])[groups].astype(weights.dtype)
-        return total
+        stop = start + weights.shape[1]
+        offsets: Array = self.of_means(weights, groups, start) + self.of_variances(groups, start, stop)
+        return offsets.astype(weights.dtype)
+
+    def of_means(self, weights: Array, groups: Rows, start: int = 0) -> Array:
+        """What the means add to that, (n,)."""
+        variance = self.variance[:, start : start + weights.shape[1]].astype(weights.dtype)
+        added: Array = -0.5 * np.einsum("ij,ij,ij->i", weights, weights, variance[groups])
+        return added
+
+    def of_variances(self, groups: Rows, start: int, stop: int) -> Array:
+        """What the variances add to that, (n,), less what those of the first group do."""
+        logs = 0.5 * np.log(self.variance[:, start:stop]).sum(axis=1)
+        added: Array = (logs[:1] - logs)[groups]
+        return added
 
     def _with(self, counts: Array) -> CountTable:
         variance = _variance(self.psi, counts)

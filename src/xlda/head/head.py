@@ -18,6 +18,7 @@ from xlda.head.bayes_space import MOST_DIRECTIONS, BayesSpace
 from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.head.class_spread import class_spread
 from xlda.head.covariance import Shrinkage, Target, covariance_factor, has_variance, inverse_covariance
+from xlda.head.layer_prior import fitted_prior, with_layer_directions
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.model_samples import sampled_queries
 from xlda.head.plain_space import PlainSpace
@@ -134,7 +135,11 @@ class Head:
         self, moments: Moments, table: LabelTable, rows: Rows, layer_rows: LayerRows | None = None
     ) -> Head:
         """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
-        space, new = self.space.with_rows(moments, rows, self.log_total is not None)
+        space = self.space
+        if isinstance(space, BayesSpace) and space.layer is not None:
+            kept = None if layer_rows is None else replace(space.layer, kept=layer_rows)
+            space = replace(space, layer=kept)
+        space, new = space.with_rows(moments, rows, self.log_total is not None)
         fitted = None
         if self.layer_rows is not None and layer_rows is not None:
             fitted = replace(self.layer_rows, kept=layer_rows)
@@ -216,20 +221,21 @@ def new_head(
     """Head of all that `moments` has learned so far, and of the rows of a layer where there are some.
 
     Costs O(d^3 + C d^2), and what the search needs. With one class, and where no class has a second sample,
-    nothing is known of how means and samples vary: the nearest mean wins.
+    nothing is known of how means and samples vary: the nearest mean wins. Beside a layer whose classes have
+    hardly any samples, it is plain LDA.
     """
     covariance, with_priors = moments.covariance(), priors == "empirical"
     space: PlainSpace | BayesSpace
     fitted, outside = None, np.empty(0, np.intp)
     last = None if previous is None else previous.index
-    if model == "lda" or layer_rows is not None or moments.n_seen < 2 or not has_variance(covariance):
+    if model == "lda" or not _can_tell(moments, covariance, layer_rows):
         space, used, index, fitted = _plain(
             moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
         n_coordinates = space.width
     else:
         space, used, index = _bayes(
-            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last
+            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
         n_coordinates, outside = space.n_coordinates + MOST_DIRECTIONS, space.lying_outside(moments)
     head = Head(
@@ -242,7 +248,14 @@ def new_head(
         n_seen=_n_seen(moments, layer_rows),
         layer_rows=fitted,
     )
-    return head.updated(moments, table, outside) if len(outside) else head
+    return head.updated(moments, table, outside, layer_rows) if len(outside) else head
+
+
+def _can_tell(moments: Moments, covariance: Array, layer_rows: LayerRows | None) -> bool:
+    """Whether samples tell how they and class means vary, and where the classes of a layer are."""
+    if moments.n_seen < 2 or not has_variance(covariance):
+        return False
+    return layer_rows is None or layer_rows.covered_by(moments.counts)
 
 
 def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> KeptSpread | None:
@@ -264,10 +277,15 @@ def _bayes(
     with_priors: bool,
     search: Search,
     last: Index | None,
+    layer_rows: LayerRows | None,
 ) -> tuple[BayesSpace, float, Index]:
     factor, used = covariance_factor(covariance, moments.dof, shrinkage, target)
     assert factor is not None  # there is variance
-    space = BayesSpace.of(factor, class_spread(moments, factor, covariance, moments.kept_spread), moments)
+    spread, layer = class_spread(moments, factor, covariance, moments.kept_spread), None
+    if layer_rows is not None:
+        spread = with_layer_directions(spread, factor, layer_rows)
+        layer = fitted_prior(layer_rows, moments, spread, factor, with_priors)
+    space = BayesSpace.of(factor, spread, moments, layer)
     index = search.index(space.classes(moments, n_rows, with_priors), last)
     return space, used, index
 
