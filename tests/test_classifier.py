@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
 
 import oracle
-from conftest import blobs
+from conftest import blobs, lda
 from xlda import XLDA, load
 from xlda.head import Head
 from xlda.labels import Labels
@@ -94,10 +94,10 @@ BAD_CALLS = {
     "merge unknown": (lambda c: c.merge_classes("fig", "quince"), "Unknown class 'quince'"),
     "merge with itself": (lambda c: c.merge_classes("fig", "fig"), "needs two classes"),
     "merge other width": (
-        lambda c: c.merge(XLDA().fit(np.eye(3), ["a", "b", "c"])),
+        lambda c: c.merge(XLDA().fit(-np.eye(3), ["a", "b", "c"])),
         "3 features; this one has 8",
     ),
-    "merge other labels": (lambda c: c.merge(XLDA().fit(np.eye(8), range(8))), "Got int labels"),
+    "merge other labels": (lambda c: c.merge(XLDA().fit(-np.eye(8), range(8))), "Got int labels"),
     "merge other power": (lambda c: c.merge(XLDA(power=0.5).fit(np.eye(8), list("abcdefgh"))), "same rule"),
     "predict width": (lambda c: c.predict(np.ones((2, 7))), "X has 7 features"),
     "predict nan": (lambda c: c.predict(np.full((2, 8), np.nan)), "contains NaN"),
@@ -389,15 +389,15 @@ def test_renew_says_when_the_covariance_in_use_changes(data):
     X, y = data
     scale = 200 / (10 * X.shape[1])  # the share is larger with many samples for each feature
     always, seldom = (XLDA(renew=renew).fit(X[:200], y[:200]) for renew in (0, 0.1 / scale))
-    kept = seldom._current_head().inverse
+    kept = seldom._current_head().space.centre
     for clf in (always, seldom):
         clf.partial_fit(X[200:220], y[200:220])
-    assert seldom._current_head().inverse is kept
+    assert seldom._current_head().space.centre is kept
     fresh = XLDA().fit(X[:220], y[:220])
     np.testing.assert_allclose(always.decision_function(X), fresh.decision_function(X), atol=1e-9)
     assert not np.allclose(seldom.decision_function(X), fresh.decision_function(X), atol=1e-6)
     seldom.partial_fit(X[220:230], y[220:230])
-    assert seldom._current_head().inverse is not kept
+    assert seldom._current_head().space.centre is not kept
 
 
 def test_parameters_of_scoring_take_effect_at_once(data):
@@ -575,16 +575,16 @@ def test_renew_0_follows_every_change(change, data):
 def test_renew_counts_weights(data):
     X, y = data
     clf = XLDA(renew=0.1).fit(X, y)
-    kept = clf._current_head().inverse
+    kept = clf._current_head().space.centre
     clf.partial_fit(X[:1], y[:1], sample_weight=[200])
-    assert clf._current_head().inverse is not kept
+    assert clf._current_head().space.centre is not kept
 
 
 def test_merging_takes_effect_before_a_renewal(named):
     X, y = named
     clf = XLDA(renew=100.0).fit(X, y).merge_classes("fig", "plum")
     assert set(clf.predict(X)) <= set(clf.classes_)
-    one = XLDA(renew=100.0).fit(X[:200], y[:200]).merge(XLDA().fit(X[200:] + 50, ["new"] * 100))
+    one = XLDA(renew=100.0).fit(X[:200], y[:200]).merge(XLDA(power=None).fit(X[200:] + 50, ["new"] * 100))
     assert (one.predict(X[200:] + 50) == "new").all()
 
 
@@ -642,7 +642,7 @@ def test_merging_into_a_new_classifier_checks_it_first(clf):
 
 def test_merge_goes_by_what_was_learned_with(clf, named):
     with pytest.raises(ValueError, match="same rule"):
-        clf.merge(XLDA(power=0.5).fit(*named).set_params(power=None))
+        clf.merge(XLDA(power=0.5).fit(*named).set_params(power="auto"))
     with pytest.raises(ValueError, match="changed after learning began"):
         clf.set_params(power=0.5).merge(XLDA(power=0.5).fit(*named))
 
@@ -661,7 +661,7 @@ def test_without_memory_nothing_changes(clf, monkeypatch):
     def full(self, n_classes):
         raise MemoryError
 
-    other, before = XLDA().fit(np.eye(8), list("abcdefgh")), clf.classes_.tolist()
+    other, before = XLDA().fit(-np.eye(8), list("abcdefgh")), clf.classes_.tolist()
     monkeypatch.setattr(Moments, "reserve", full)
     for call in (lambda: clf.merge(other), lambda: clf.partial_fit(GOOD, ["x", "y"])):
         with pytest.raises(MemoryError):

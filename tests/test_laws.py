@@ -57,7 +57,7 @@ def streams(draw, weighted=True):
 
 
 def learned(stream, parts, clf=None):
-    clf = XLDA() if clf is None else clf
+    clf = XLDA(power=None) if clf is None else clf
     for chosen in parts:
         X, y, weights = stream.part(chosen)
         clf.partial_fit(X, y, sample_weight=weights)
@@ -191,7 +191,7 @@ def test_forgetting_all_leaves_exactly_nothing(stream):
 def test_a_weight_is_a_number_of_repetitions(stream):
     times = stream.rng.integers(0, 4, len(stream))
     times[0] = 1
-    weighted = XLDA().partial_fit(stream.X, stream.y, sample_weight=times)
+    weighted = XLDA(power=None).partial_fit(stream.X, stream.y, sample_weight=times)
     assert_learned(weighted, stream, np.repeat(stream.X, times, axis=0), np.repeat(stream.y, times))
 
 
@@ -209,7 +209,7 @@ def test_new_classes_leave_old_means_untouched(stream):
 def test_merged_classes_are_one_class_from_the_start(stream):
     y = stream.y.copy()
     y[0], y[1] = 0, 1
-    clf = XLDA().partial_fit(stream.X, y, sample_weight=stream.weights).merge_classes(0, 1)
+    clf = XLDA(power=None).partial_fit(stream.X, y, sample_weight=stream.weights).merge_classes(0, 1)
     assert_learned(clf, stream, stream.X, np.where(y == 1, 0, y), stream.weights)
 
 
@@ -229,7 +229,7 @@ def test_a_class_without_samples_never_wins(stream):
 @given(streams(weighted=False))
 def test_single_sample_classes_predict_themselves(stream):
     X = np.unique(np.round(stream.X, 1), axis=0)  # as far apart as linear scores in float32 can tell
-    clf = XLDA()
+    clf = XLDA(power=None)
     for row in stream.rng.permutation(len(X)):
         clf.partial_fit(X[row : row + 1], [f"class {row}"])
     assert clf.predict(X).tolist() == [f"class {row}" for row in range(len(X))]
