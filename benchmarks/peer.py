@@ -55,10 +55,16 @@ PEERS = {
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "published": (
         "XLDA, the published rule",
-        {"rule": "slda", "shrinkage": SHRINKAGE, "shrinkage_target": "identity", "search": "dense"},
+        {
+            "rule": "slda",
+            "shrinkage": SHRINKAGE,
+            "shrinkage_target": "identity",
+            "power": None,
+            "search": "dense",
+        },
     ),
     "default": ("XLDA", {}),
-    "power": ("XLDA, power=0.5", {"power": 0.5}),
+    "lda": ("XLDA, model=lda", {"model": "lda"}),
 }
 NAMES = PEERS | {way: name for way, (name, _) in OURS.items()}
 

@@ -1,6 +1,6 @@
 """Runs the benchmarks and writes the report.
 
-    python benchmarks/run.py                     what docs/results.md shows; up to two hours on two cores
+    python benchmarks/run.py                     what docs/results.md shows; up to three hours on two cores
     python benchmarks/run.py race edge           only these, anew
     python benchmarks/run.py --preset quick      everything small, in minutes; report in report/quick
     python benchmarks/run.py --preset full       nothing left out; a day or more; report in report/full
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import conversion_page
+import imbalanced_page
 import performance_page
 import results_page
 
@@ -48,6 +49,7 @@ STANDARD_CHARACTERS = {
     "glyphs": ["--classes", "83000"],
     "fonts": ["--classes", "50000", "--holdout", "font"],
     "many": ["--classes", "1000", "--train", "60", "--test", "4"],
+    "five": ["--classes", "10000", "--train", "5", "--test", "1"],
 }
 PRESETS = {
     "quick": Preset(
@@ -72,6 +74,7 @@ PRESETS = {
                 *("--epochs", "20", "--many-epochs", "10"),
             ],
             "on_par": ["--many", "{many}", "--sizes", "50", "--per-class", "2", "20", "--seeds", "1"],
+            "imbalanced": ["--many", "{many}", "--many-sizes", "50", "--draws", "2"],
             "finetune": ["--classes", "20", "--epochs", "1", "--seeds", "1", "--fonts", "default"],
             "edge": ["--npz", "{glyphs}", "--sizes", "200"],
         },
@@ -86,6 +89,7 @@ PRESETS = {
             "accuracy": ["--npz", "{photos}", "--glyphs", "{glyphs}", "--fonts", "{fonts}"],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}"],
             "on_par": ["--npz", "{photos}", "--many", "{many}"],
+            "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}"],
             "finetune": [],
             "edge": ["--npz", "{glyphs}"],
             "peer": ["--npz", "{glyphs}", "--streams", "groups"],
@@ -104,6 +108,7 @@ PRESETS = {
             ],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}", "--epochs", "40", "15", "15"],
             "on_par": ["--npz", "{photos}", "--many", "{many}", "--seeds", "5", "--most", "60000"],
+            "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--draws", "80"],
             "finetune": ["--epochs", "10", "--seeds", "5"],
             "edge": ["--npz", "{glyphs}"],
             "peer": ["--npz", "{glyphs}", "--classes", "10000"],
@@ -165,6 +170,7 @@ def publish(raw: Path) -> list[Path]:
             shutil.copy(raw / f"{name}.json", HERE / "results")
     performance_page.main()
     conversion_page.write()
+    imbalanced_page.write()
     return results_page.write(HERE / "results", ROOT / "docs", "standard")
 
 

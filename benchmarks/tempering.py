@@ -21,6 +21,11 @@ def surprise(logits: np.ndarray, rows: np.ndarray) -> float:
     return float(-log_softmax(logits, axis=1)[np.arange(len(rows)), rows].mean())
 
 
+def plain_lda() -> XLDA:
+    """What is a layer exactly, over embeddings as they are, also while counts differ."""
+    return XLDA(model="lda", power=None)
+
+
 def layer_of(clf: XLDA) -> tuple[np.ndarray, np.ndarray]:
     """Weight and bias, class 0 first, in whatever order classes came."""
     order = np.argsort(clf.classes_)

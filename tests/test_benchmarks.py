@@ -239,3 +239,156 @@ def test_what_is_left_out_of_the_streams():
     assert set(renderings) - set(fonts) == {"FC, fine-tuned", "FC, all at once"}
     assert {stream for streams in fonts.values() for stream in streams} == {"groups"}
     assert renderings["XLDA"] == ["one by one", "groups", "random"]
+
+
+def test_counts_of_every_scheme():
+    from imbalanced import Setting
+
+    assert Setting("half poor", 2).counts(30, 5).tolist() == [30, 30, 30, 2, 2]
+    assert Setting("90 % poor", 1).counts(30, 10).tolist() == [30, *[1] * 9]
+    assert Setting("one poor", 3).counts(30, 4, turn=1).tolist() == [30, 30, 3, 30]
+    tail = Setting("long tail", 5)
+    assert tail.counts(16, 5).tolist() == [16, 8, 4, 2, 1]
+    assert tail.poor(tail.counts(16, 5)).tolist() == [False, False, True, True, True]
+    equal = Setting("equal", 3)
+    assert equal.counts(30, 3).tolist() == [3, 3, 3]
+    assert not equal.poor(equal.counts(30, 3)).any()
+
+
+def test_poor_classes_keep_so_many_samples_by_chance(case):
+    from imbalanced import Setting, thinned
+
+    counts = Setting("half poor", 2).counts(9, 20)
+    some = thinned(case, counts, seed=0)
+    assert np.bincount(some.rows).tolist() == [6] * 10 + [2] * 10
+    learned = {sample.tobytes(): row for sample, row in zip(case.X, case.rows, strict=True)}
+    assert [learned[sample.tobytes()] for sample in some.X] == some.rows.tolist()
+    assert len(some.queries) == len(case.queries)
+    more = thinned(case, np.where(counts == 2, 3, counts), seed=0)
+    kept = {sample.tobytes() for sample in more.X}
+    assert all(sample.tobytes() in kept for sample in some.X)
+    assert not np.array_equal(some.X, thinned(case, counts, seed=1).X)
+
+
+def test_the_textbook_is_the_joint_gaussian_of_samples_and_query(rng):
+    """A class's mean is drawn from N(m, T): then its samples and a query of it are Gaussian together."""
+    from imbalanced_learners import textbook_answers
+    from scipy.stats import multivariate_normal
+
+    d, counts = 3, np.array([1, 1, 2, 4, 9, 40])
+    spread = rng.normal(size=(d, d))
+    sigma = spread @ spread.T + np.eye(d)
+    means = 6 * rng.normal(size=(6, d))
+    queries = means.repeat(20, axis=0) + 3 * rng.normal(size=(120, d))
+    centre = means.mean(axis=0)
+    T = np.cov(means.T) - np.mean(1 / counts) * sigma
+    assert np.linalg.eigvalsh(T).min() > 0
+    logs = []
+    for n, mean in zip(counts, means, strict=True):
+        gain = T @ np.linalg.inv(T + sigma / n)
+        predicted = centre + gain @ (mean - centre)
+        logs.append(multivariate_normal(predicted, sigma + T - gain @ T).logpdf(queries))
+    answers = textbook_answers(counts, means, sigma, queries)
+    np.testing.assert_array_equal(answers, np.argmax(logs, axis=0))
+
+
+def test_axes_of_class_means_are_the_same_from_either_side(rng):
+    from imbalanced_learners import spread_of_means
+
+    means, n = 3 * rng.normal(size=(5, 5)), np.full(5, 4)
+    psi, axes = spread_of_means(means, n)
+    want = np.cov(means.T) - 0.25 * np.eye(5)
+    values, vectors = np.linalg.eigh(want)
+    kept = vectors[:, values > 0] * values[values > 0] @ vectors[:, values > 0].T
+    np.testing.assert_allclose(axes * psi @ axes.T, kept, atol=1e-8)
+    wide = np.concatenate([means, np.zeros((5, 7))], axis=1)
+    np.testing.assert_allclose(spread_of_means(wide, n)[0], psi, rtol=1e-8)
+    tall, many = np.concatenate([means] * 3), np.full(15, 4)
+    values = np.linalg.eigvalsh(np.cov(tall.T) - 0.25 * np.eye(5))
+    np.testing.assert_allclose(np.sort(spread_of_means(tall, many)[0]), values[values > 0], rtol=1e-8)
+
+
+def test_nearest_by_cosine_is_scikit_learns(case):
+    from imbalanced_learners import NearestMeanByCosine, NearestSampleByCosine
+    from sklearn.metrics.pairwise import cosine_similarity
+    from sklearn.neighbors import KNeighborsClassifier
+
+    seen = np.ones(20, bool)
+    means = np.stack([case.X[case.rows == row].mean(axis=0) for row in range(20)])
+    answers = learned(NearestMeanByCosine(case), case).predict(case.queries, seen)
+    np.testing.assert_array_equal(answers, cosine_similarity(case.queries, means).argmax(axis=1))
+    oracle = KNeighborsClassifier(1, metric="cosine").fit(case.X, case.rows)
+    answers = learned(NearestSampleByCosine(), case).predict(case.queries, seen)
+    np.testing.assert_array_equal(answers, oracle.predict(case.queries))
+
+
+@pytest.fixture
+def few_photos(tmp_path, rng):
+    """A file as that of the shop photos, of 12 classes."""
+    centres = rng.uniform(0, 4, size=(12, 16))
+    y, val_y = np.repeat(np.arange(12), 8), np.repeat(np.arange(12), 4)
+    X, val_X = (np.abs(centres[rows] + rng.normal(size=(len(rows), 16))) for rows in (y, val_y))
+    path = tmp_path / "photos.npz"
+    np.savez(path, train_X=X, train_y=y, val_X=val_X, val_y=val_y)
+    return path
+
+
+def test_an_imbalanced_run_is_taken_up_and_shown(few_photos, tmp_path, monkeypatch):
+    import imbalanced
+    import imbalanced_page
+    from imbalanced import RandomFeatureRidge
+
+    monkeypatch.setattr(RandomFeatureRidge, "WIDTH", 60)
+    monkeypatch.setattr(imbalanced, "METHODS", imbalanced.METHODS[:-1])  # no layer: it takes seconds
+    monkeypatch.setattr(imbalanced, "FEW", (1, 3))
+    out = tmp_path / "imbalanced.json"
+    monkeypatch.setattr(sys, "argv", ["", "--npz", str(few_photos), "--draws", "2", "--out", str(out)])
+    few = imbalanced.Source("photos", few_photos, 12, None, draws=2, slow_draws=1, turns=3, slow_turns=1)
+    monkeypatch.setattr(imbalanced, "sources_of", lambda arguments: [few])
+    imbalanced.main()
+    results = json.loads(out.read_text())
+    assert results["complete"]
+    tried = [(found["scheme"], found["few"]) for found in results["settings"]]
+    assert tried == [
+        *((scheme, few) for scheme in ("half poor", "90 % poor", "one poor") for few in (1, 3)),
+        ("long tail", 3),
+        *(("equal", n) for n in (2, 3, 8)),
+    ]
+    first = results["settings"][0]["methods"]
+    assert set(first) == set(imbalanced.METHODS)
+    assert [run["asked"] for runs in first.values() for run in runs] == [[24, 24]] * 13
+    alone = results["settings"][4]["methods"]
+    assert alone["XLDA"][0]["asked"] == [3 * 44, 3 * 4]
+    assert alone["ridge on random features"][0]["asked"] == [44, 4]
+    page = imbalanced_page.page(results)
+    assert "| half poor, 1 |" in page
+    results["settings"][0]["methods"]["XLDA"][0]["right"] = [0, 0]
+    assert imbalanced_page.page(results) != page
+
+    half = {**results, "settings": results["settings"][:-1], "complete": False}
+    half["settings"][0]["mark"] = True
+    out.write_text(json.dumps(half))
+    imbalanced.main()
+    again = json.loads(out.read_text())
+    assert again["complete"]
+    assert again["settings"][0]["mark"]
+    assert len(again["settings"]) == len(tried)
+
+
+def test_figures_of_a_draw_by_hand():
+    from imbalanced_page import figure
+
+    run = {"asked": [8, 4], "right": [6, 1]}
+    assert figure(run, "all") == 7 / 12
+    assert figure(run, "rich") == 0.75
+    assert figure(run, "poor") == 0.25
+    assert figure(run, "H") == pytest.approx(2 * 0.75 * 0.25 / 1.0)
+    assert figure({"asked": [8, 4], "right": [0, 0]}, "H") == 0.0
+
+
+def test_the_imbalanced_page_shows_the_stored_results():
+    import imbalanced_page
+
+    if not imbalanced_page.RESULTS.exists():
+        pytest.skip("benchmarks/imbalanced.py has not been run yet")
+    assert imbalanced_page.page(imbalanced_page.stored()) == imbalanced_page.PAGE.read_text()

@@ -21,7 +21,15 @@ from xlda.extras import keras, tensors
 def clf(rng):
     X, y = blobs(rng, n_features=8)
     names = np.array(["apple", "kiwi", "lime", "pear", "plum", "fig"])
-    return XLDA().fit(X + 2.0, names[y])
+    return XLDA(model="lda", shrinkage=0.3, power=None).fit(X + 2.0, names[y])
+
+
+@pytest.fixture
+def unequal(rng):
+    """Classes with 1 to 60 samples, whose scores no layer has."""
+    X, y = blobs(rng, n_samples=400, n_features=8)
+    kept = [i for i in range(len(y)) if i < 12 or rng.random() < 0.2 * y[i]]
+    return XLDA(power=None).fit(X[kept] + 2.0, y[kept])
 
 
 @pytest.fixture
@@ -138,6 +146,32 @@ def test_logits_as_a_graph(onnx, rng, tmp_path, power, offset):
     assert json.loads(session.get_modelmeta().custom_metadata_map["xlda.labels"]) == list(range(6))
 
 
+def test_a_graph_has_the_squares_of_unequal_counts(onnx, unequal, asked, tmp_path):
+    assert len(set(unequal.class_count_)) > 3
+    onnx.write(unequal, tmp_path / "clf.onnx")
+    logits = run(tmp_path / "clf.onnx", asked)[0]["logits"]
+    np.testing.assert_allclose(logits, unequal.decision_function(asked), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="uses the squares of its input"):
+        onnx.read_layer(tmp_path / "clf.onnx")
+
+
+def test_a_graph_of_equal_counts_is_a_layer(onnx, rng, asked, tmp_path):
+    y = np.repeat(np.arange(5), 6)
+    clf = XLDA(power=None).fit(rng.normal(size=(30, 8)) + 4 * rng.normal(size=(5, 8))[y], y)
+    onnx.write(clf, tmp_path / "clf.onnx")
+    layer = onnx.read_layer(tmp_path / "clf.onnx")
+    np.testing.assert_allclose(layer.logits(asked), clf.decision_function(asked), rtol=1e-3, atol=1e-3)
+
+
+def test_the_nearest_layer_says_how_often_it_differs(unequal, asked):
+    with pytest.warns(UserWarning, match=r"another best class for .*% of 1,024 queries drawn"):
+        unequal.to_linear()
+    with pytest.warns(UserWarning, match=r"of 300 queries given\. An ONNX graph is exact"):
+        weight, bias = unequal.to_linear(asked)
+    same = unequal.classes_[(asked @ weight.T + bias).argmax(axis=1)] == unequal.predict(asked)
+    assert same.mean() > 0.9
+
+
 def test_the_best_as_a_graph(onnx, clf, asked, tmp_path):
     onnx.write(clf, tmp_path / "clf.onnx", top_k=3)
     outputs, session = run(tmp_path / "clf.onnx", asked)
@@ -168,7 +202,7 @@ def test_a_graph_is_a_layer_again(onnx, clf, asked, tmp_path):
 
 def test_a_power_is_no_layer(onnx, rng, tmp_path):
     X, y = blobs(rng, n_features=8)
-    clf = XLDA(power=0.5).fit(X, y)
+    clf = XLDA(model="lda", power=0.5).fit(X, y)
     onnx.write(clf, tmp_path / "clf.onnx")
     with pytest.raises(ValueError, match=r"takes the power 0\.5 of its input first"):
         onnx.read_layer(tmp_path / "clf.onnx")
@@ -316,6 +350,16 @@ def test_a_head_in_a_network(torch, extra, rng, power):
     again.load_state_dict(network.state_dict())
     torch.testing.assert_close(again(X), logits)
     assert again[1].clf.power == power
+
+
+def test_a_head_of_unequal_counts_is_exact_and_has_gradients(torch, extra, unequal, asked):
+    head, x = extra.XLDAHead(unequal), torch.from_numpy(asked).double().requires_grad_()
+    logits = head(x)
+    np.testing.assert_allclose(logits.detach(), unequal.decision_function(asked.astype(float)), atol=1e-6)
+    logits[0, 0].backward()
+    step = 1e-4 * torch.eye(8, dtype=torch.float64)
+    slopes = [(head(x[:1] + s)[0, 0] - head(x[:1] - s)[0, 0]).item() / 2e-4 for s in step]
+    np.testing.assert_allclose(x.grad[0], slopes, rtol=1e-5)
 
 
 def test_a_head_lets_gradients_through_and_has_none(torch, extra, clf):

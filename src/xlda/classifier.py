@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 
 from xlda import model_file
 from xlda._internal.arrays import Array
@@ -20,11 +18,13 @@ from xlda._internal.progress import Progress
 from xlda.audit import Audit, audited, drawn_for_audit
 from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import Head, ModelKind, Priors
+from xlda.head.linear import linear_layer, not_linear
 from xlda.identity import BackboneIdentity
 from xlda.inputs import checked_embeddings, checked_samples
 from xlda.labels import Label, Labels, label_list, one_label
 from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, take_over, with_defaults
 from xlda.layers.layer import Layer, checked_layer
+from xlda.learned import Learned
 from xlda.model import Model
 from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
@@ -37,7 +37,7 @@ from xlda.upkeep import Scoring
 _becoming = fork_safe_lock()  # held while a classifier takes over what was learned first, and no longer
 
 
-class XLDA(Predictor):
+class XLDA(Learned, Predictor):
     """Discriminant analysis that learns a stream of samples, new classes included, exactly.
 
     Any order, batching or split of the same samples gives the same classifier, to rounding.
@@ -112,7 +112,6 @@ class XLDA(Predictor):
 
     backbone_: BackboneIdentity | None
     batch_keys_: list[str]
-    _model: Model
     power_: float | None
 
     def __init__(
@@ -305,18 +304,20 @@ class XLDA(Predictor):
         take_over(clf, clf._model, layer, assumed, strength, embeddings, embedding_labels)
         return clf._end_of_base()
 
-    def to_linear(self) -> tuple[Array, Array]:
+    def to_linear(self, X: ArrayLike | None = None) -> tuple[Array, Array]:
         """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer, float64.
 
         Rows are in the order of `classes_`. `decision_function` is X @ weights.T + bias, before the
-        difference taken for two classes. With `power` set, X stands for the embeddings after that power. The
-        covariance is renewed first.
+        difference taken for two classes. With a power (`power_`), X stands for the embeddings after it. The
+        covariance is renewed first. Where model="bayes" and classes have different numbers of samples, no
+        layer is equal: it is the one that comes nearest on the queries X (n_samples, n_features), some
+        hundred of which suffice, or else on drawn ones, and a warning says how often it differs.
         """
-        return self._linear()[:2]
+        return self._linear(X)[:2]
 
-    def to_layer(self) -> Layer:
+    def to_layer(self, X: ArrayLike | None = None) -> Layer:
         """The same with its labels, as `xlda.extras` writes it; without classes that have no samples."""
-        weights, bias, labels = self._linear()
+        weights, bias, labels = self._linear(X)
         active = np.flatnonzero(np.isfinite(bias))
         return Layer(weights[active], bias[active], labels[active].tolist())
 
@@ -348,43 +349,6 @@ class XLDA(Predictor):
         head = self._current_head()
         return {**self._model.nbytes, **head.nbytes}
 
-    # -- what was learned
-
-    @property
-    def classes_(self) -> Array:
-        """Known labels, sorted: the order of the columns of scores."""
-        with self._locked("classes_") as model:
-            return model.labels.table().sorted()
-
-    @property
-    def class_count_(self) -> Array:
-        """Total weight of each class."""
-        with self._locked("class_count_") as model:
-            return model.moments.counts_of(model.labels.table().sorted_rows)
-
-    @property
-    def means_(self) -> Array:
-        """Mean of each class; NaN for a class without samples."""
-        with self._locked("means_") as model:
-            return model.moments.means[model.labels.table().sorted_rows]
-
-    @property
-    def covariance_(self) -> Array:
-        """Unbiased pooled within-class covariance, without shrinkage."""
-        with self._locked("covariance_") as model:
-            return model.moments.covariance()
-
-    @property
-    def shrinkage_(self) -> float:
-        """The shrinkage in use."""
-        return self._current_head().shrinkage
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Samples learned less those forgotten."""
-        with self._locked("n_samples_seen_") as model:
-            return model.moments.n_samples
-
     # -- on disk
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -398,28 +362,6 @@ class XLDA(Predictor):
             model_file.write(path, self, model)
 
     # -- how it works
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
-
-    def _require_start(self, what: str) -> None:
-        """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first."
-            )
-        if self._model.started_with != learning_parameters(self):
-            raise ValueError(
-                f"rule, covariance, power or precision changed after learning began: "
-                f"{self._model.started_with} became {learning_parameters(self)}. Call fit to start anew."
-            )
-
-    @contextmanager
-    def _locked(self, what: str) -> Iterator[Model]:
-        """What was learned, which no other thread changes in the block."""
-        self._require_start(what)
-        with self._model.lock:
-            yield self._model
 
     def _blank(self) -> Self:
         """A classifier with these parameters that has learned nothing."""
@@ -479,14 +421,20 @@ class XLDA(Predictor):
             self._model.freeze(self._scoring())
         return self
 
-    def _linear(self) -> tuple[Array, Array, Array]:
+    def _linear(self, X: ArrayLike | None) -> tuple[Array, Array, Array]:
         """Weights, bias and labels of one moment, in the order of the labels."""
-        with self._locked("to_linear") as model:
+        head = self._renewed_head("to_linear")
+        queries = None if X is None else checked_embeddings(self, X, self.power_, min_samples=1)
+        layer, rows = linear_layer(head, queries), head.table.sorted_rows
+        if layer.differs:
+            warnings.warn(not_linear(layer, X is not None), stacklevel=3)
+        return layer.weights[rows], layer.bias[rows], head.table.sorted()
+
+    def _renewed_head(self, what: str) -> Head:
+        """The head of all that was learned, with the covariance as it is now."""
+        with self._locked(what) as model:
             model.upkeep.renew_next()
-            head = self._current_head()
-        weights, bias = head.linear()
-        rows = head.table.sorted_rows
-        return weights[rows], bias[rows], head.table.sorted()
+            return self._current_head()
 
     def _current_head(self) -> Head:
         """The head of all that was learned before this call."""

@@ -19,8 +19,8 @@ _MOST = {  # that a value may be, so that many squares can be added
 
 ROOT = 0.5  # power of embeddings that are never negative
 OTHER_SIGN = (
-    "These embeddings have negative values, and those learned first had none: power='auto' has chosen {}, and "
-    "stays with it. If both kinds are meant, start anew with power=None; else use the same backbone for all."
+    "These embeddings have negative values, and those learned first had none: power='auto' has chosen {} for "
+    "them, and stays with it. If both are meant, start anew with power=None; else use one backbone for all."
 )
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
 LEAST_HALF = 2.0**-9  # that the largest of the first values may be: float16 has few digits below it

@@ -18,8 +18,8 @@ from xlda._internal.arrays import Rows
 from xlda.head import Head, new_head
 from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import ModelKind, Priors
-from xlda.head.plain_space import PlainSpace
 from xlda.head.layer_rows import LayerRows
+from xlda.head.plain_space import PlainSpace
 from xlda.labels import Labels
 from xlda.moments import Moments
 from xlda.search import Dense, Search, chosen_search, restored, saved_by
@@ -147,14 +147,18 @@ class Upkeep:
             most = (1 + BESIDE_A_LAYER) * last.n_others
             if not last.total or not last.n_others <= _n_others(moments, layer_rows) <= most:
                 return True
-        elif last.scoring.model == "bayes" and isinstance(last.head.space, PlainSpace):
-            # There was nothing to know how means and samples vary from; now there may be.
-            if self._weight and moments.n_seen > 1 and moments.total > moments.n_seen:
-                return True
+        elif self._can_tell_at_last(last, moments):
+            return True
         weight, d = self._weight, moments.n_features
         if weight <= most_unrenewed(renew, last.total - weight, d):
             return False  # and no need to add up all counts, which would take a while
         return weight > most_unrenewed(renew, moments.total, d) and not moments.frozen
+
+    def _can_tell_at_last(self, last: Served, moments: Moments) -> bool:
+        """Whether there was nothing to tell how means and samples vary, and now there may be."""
+        if last.scoring.model == "lda" or not isinstance(last.head.space, PlainSpace) or not self._weight:
+            return False
+        return moments.n_seen > 1 and moments.total > moments.n_seen and not moments.frozen
 
 
 def most_unrenewed(renew: float, total: float, n_features: int) -> float:

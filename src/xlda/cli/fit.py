@@ -23,11 +23,20 @@ def fit(
     backbone: options.BackboneName = None,
     size: options.Size = None,
     cut_head: options.CutHead = False,
-    shrinkage: Annotated[str, typer.Option("--shrinkage", help="0 to 1, or oas, or ledoit-wolf.")] = "0.3",
+    model: Annotated[
+        str,
+        typer.Option("--model", help="bayes: a class with one sample stands beside classes with many; lda."),
+    ] = "bayes",
+    shrinkage: Annotated[
+        str, typer.Option("--shrinkage", help="auto, 0 to 1, oas, or ledoit-wolf.")
+    ] = "auto",
     power: Annotated[
-        float | None,
-        typer.Option("--power", help="Signed power of the embeddings; 0.5 helps pooled activations."),
-    ] = None,
+        str,
+        typer.Option(
+            "--power",
+            help="Signed power of the embeddings, or none; auto: 0.5 where they are never negative.",
+        ),
+    ] = "auto",
     priors: Annotated[
         str, typer.Option("--priors", help="equal; or empirical: what came more often is more likely.")
     ] = "equal",
@@ -39,11 +48,12 @@ def fit(
     """Make a model of photos or embeddings.
 
     $ xlda fit photos/ --out shop.xlda
-    $ xlda fit photos.parquet --out shop.xlda --power 0.5
+    $ xlda fit photos.parquet --out shop.xlda --priors empirical
     """
     refuse_existing(out, overwrite)
-    given: dict[str, Any] = {"priors": priors, "precision": precision}  # which the library checks
-    clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=power, **given)
+    given: dict[str, Any] = {"model": model, "priors": priors, "precision": precision}  # the library checks
+    exponent = None if power == "none" else _number_or_name(power)
+    clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=exponent, **given)
     choice = Choice(only, without, of_folders=len(where) > 1)
     if are_embeddings(where):
         if backbone is not None or size is not None or cut_head:

@@ -19,6 +19,7 @@ import numpy as np
 from xlda.classifier import XLDA, load
 from xlda.extras._exported import refuse_power
 from xlda.head.head import Head
+from xlda.head.linear import scoring_arrays
 from xlda.layers.layer import Layer, checked_layer
 
 
@@ -44,7 +45,7 @@ def to_linear(clf: XLDA) -> torch.nn.Linear:
 
 
 class XLDAHead(torch.nn.Module):
-    """A head that learns by `learn` and not by gradients; in its place in a network, it is a linear layer.
+    """A head that learns by `learn` and not by gradients, in the place of a linear layer in a network.
 
     `forward` gives logits (n, n_classes), with one column more for each new class, where its input is;
     gradients flow through to the backbone. `state_dict` holds all that was learned.
@@ -61,9 +62,9 @@ class XLDAHead(torch.nn.Module):
             raise ValueError("Parameters are for a new classifier; this one has its own: use set_params.")
         super().__init__()
         self.clf = XLDA(**params) if clf is None else clf
-        self._layer_of: Head | None = None
-        self._layer: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._layer_kind: tuple[torch.device, torch.dtype] | None = None
+        self._arrays_of: Head | None = None
+        self._arrays: dict[str, torch.Tensor] = {}
+        self._kind: tuple[torch.device, torch.dtype] | None = None
 
     @classmethod
     def from_linear(cls, module: torch.nn.Module, labels: Any = None, **how: Any) -> Self:
@@ -85,11 +86,17 @@ class XLDAHead(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of embeddings (n, n_features)."""
-        weight, bias = self._current_layer(x)
+        arrays = self._current_arrays(x)
         if self.clf.power_ is not None:
             magnitude = x.abs().clamp_min(torch.finfo(x.dtype).tiny)  # or the gradient at 0 would be NaN
             x = x.sign() * magnitude**self.clf.power_
-        return torch.nn.functional.linear(x, weight, bias)
+        x = x - arrays["centre"]
+        if "rotation" in arrays:
+            x = x @ arrays["rotation"]
+        logits = torch.nn.functional.linear(x, arrays["weights"], arrays["bias"])
+        if "curvature" in arrays:
+            logits = logits + ((x * x) @ arrays["curvature"])[:, arrays["groups"]]
+        return logits
 
     def get_extra_state(self) -> torch.Tensor:
         """The classifier as `XLDA.save` writes it; empty where nothing was learned."""
@@ -110,12 +117,16 @@ class XLDAHead(torch.nn.Module):
                 Path(path).write_bytes(state.cpu().numpy().tobytes())
                 self.clf = load(path)
 
-    def _current_layer(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weight and bias of what was learned so far, computed once, where `like` is and in its type."""
+    def _current_arrays(self, like: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What gives the scores of all that was learned so far, where `like` is and in its type."""
         head, kind = self.clf.snapshot().head, (like.device, like.dtype)
-        if self._layer is None or head is not self._layer_of or kind != self._layer_kind:
-            with torch.inference_mode(False):  # so that it can be used with gradients later
-                weight, bias = (torch.from_numpy(array[head.table.sorted_rows]) for array in head.linear())
-                self._layer = weight.to(*kind), bias.to(*kind)
-            self._layer_of, self._layer_kind = head, kind
-        return self._layer
+        if head is not self._arrays_of or kind != self._kind:
+            arrays = scoring_arrays(head).taken(head.table.sorted_rows)._asdict()
+            with torch.inference_mode(False):  # so that they can be used with gradients later
+                self._arrays = {
+                    name: torch.from_numpy(array).to(like.device, None if name == "groups" else like.dtype)
+                    for name, array in arrays.items()
+                    if array is not None
+                }
+            self._arrays_of, self._kind = head, kind
+        return self._arrays

@@ -25,7 +25,7 @@ from xlda.head.class_spread import ClassSpread, LeftOut, probes
 from xlda.head.count_table import CountTable, groups_of
 from xlda.head.plain_space import check_half
 from xlda.moments import Moments
-from xlda.search.class_rows import Part, Squares
+from xlda.search.class_rows import Columns, Squares
 from xlda.search.protocol import OrderedClasses
 
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
@@ -72,12 +72,12 @@ class BayesSpace:
     @property
     def n_coordinates(self) -> int:
         """Coordinates that all rows have."""
-        return self.basis.shape[1]
+        return int(self.basis.shape[1])
 
     @property
     def width(self) -> int:
         """Coordinates of a query, the directions among them."""
-        return self.rotation.shape[1]
+        return int(self.rotation.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -114,7 +114,7 @@ class BayesSpace:
         if with_priors:
             bias = bias + np.log(np.where(seen, counts, 1.0))
         space, added = replace(self, table=table)._with_directions(raw, means, counts)
-        apart = added.any(axis=1)
+        apart: Array = np.asarray(added.any(axis=1))
         if apart.any():
             bias = bias - 0.5 * np.einsum("ij,ij->i", added, added)
             weights = np.concatenate([weights, added], axis=1)
@@ -220,12 +220,14 @@ class BayesSpace:
             queries: Array = means(rows) + noise * spread.astype(self.centre.dtype)
             return queries, rows
 
-        def parts(edges: Sequence[int]) -> list[Part]:
+        def parts(edges: Sequence[int]) -> list[Columns]:
             return space._parts(moments, groups, edges, with_priors)
 
         return OrderedClasses(live, parts, self.n_coordinates, self.centre.dtype, means, draw, self.queries)
 
-    def _parts(self, moments: Moments, groups: Rows, edges: Sequence[int], with_priors: bool) -> list[Part]:
+    def _parts(
+        self, moments: Moments, groups: Rows, edges: Sequence[int], with_priors: bool
+    ) -> list[Columns]:
         """Weights of all rows in the coordinates from each edge to the next, and what they add: O(C d p)."""
         n_rows, dtype = len(groups), self.centre.dtype
         rotation = np.ascontiguousarray(self.rotation[:, : edges[-1]])
@@ -254,6 +256,6 @@ class BayesSpace:
             check_half(some)
         squares = self.squares(groups)
         return [
-            Part(some, offset, None if squares is None else squares.columns(start, stop))
+            Columns(some, offset, None if squares is None else squares.columns(start, stop))
             for some, offset, (start, stop) in zip(weights, offsets, pairwise(edges), strict=True)
         ]

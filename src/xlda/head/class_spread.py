@@ -68,7 +68,7 @@ class LeftOut(NamedTuple):
 def class_spread(
     moments: Moments, factor: Array, covariance: Array, kept: KeptSpread | None = None
 ) -> ClassSpread:
-    """T of the classes that have samples, two or more, where factor @ factor.T is the shrunk covariance within.
+    """T of the classes that have samples, two or more; factor @ factor.T is the shrunk covariance within.
 
     With `kept`, T is as it was then, and only the directions are those of the classes as they are now.
     Costs O(C d^2 + d^3), and O(C^2 d) where there are fewer classes than features.
@@ -173,7 +173,7 @@ class _Whitened:
         self._sums = raw_sums @ self._exact_whitening
 
     def spread(self) -> float:
-        """t: the mean variance of class means over all directions, in which they count by what they are worth.
+        """t: the mean variance of class means over all directions, where they count by what they are worth.
 
         That depends on t itself: the one fixed point is found to 1e-9, or the least there may be.
         """

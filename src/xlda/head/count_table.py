@@ -84,7 +84,8 @@ class CountTable:
         variance = self.variance[:, start : start + weights.shape[1]]
         logs = 0.5 * np.log(variance).sum(axis=1)
         offsets = np.einsum("ij,ij,ij->i", weights, weights, variance.astype(weights.dtype)[groups])
-        return -0.5 * offsets - (logs - logs[:1])[groups].astype(weights.dtype)
+        total: Array = -0.5 * offsets - (logs - logs[:1])[groups].astype(weights.dtype)
+        return total
 
     def _with(self, counts: Array) -> CountTable:
         variance = _variance(self.psi, counts)

@@ -219,28 +219,29 @@ def new_head(
     nothing is known of how means and samples vary: the nearest mean wins.
     """
     covariance, with_priors = moments.covariance(), priors == "empirical"
+    space: PlainSpace | BayesSpace
+    fitted, outside = None, np.empty(0, np.intp)
     last = None if previous is None else previous.index
     if model == "lda" or layer_rows is not None or moments.n_seen < 2 or not has_variance(covariance):
         space, used, index, fitted = _plain(
             moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
         )
-        width = space.width
+        n_coordinates = space.width
     else:
         space, used, index = _bayes(
             moments, covariance, len(table.names), shrinkage, target, with_priors, search, last
         )
-        fitted, width = None, space.n_coordinates + MOST_DIRECTIONS
+        n_coordinates, outside = space.n_coordinates + MOST_DIRECTIONS, space.lying_outside(moments)
     head = Head(
         table=table,
         space=space,
         shrinkage=used,
         log_total=_log_total(moments) if with_priors else None,
         index=index,
-        changed=ChangedRows.none_of(width, moments.dtype),
+        changed=ChangedRows.none_of(n_coordinates, moments.dtype),
         n_seen=_n_seen(moments, layer_rows),
         layer_rows=fitted,
     )
-    outside = space.lying_outside(moments) if isinstance(space, BayesSpace) else ()
     return head.updated(moments, table, outside) if len(outside) else head
 
 

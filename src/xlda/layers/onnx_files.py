@@ -21,7 +21,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.files import replaced
 from xlda.layers.layer import Layer, checked_layer
 
-LABELS, POWER = "xlda.labels", "xlda.power"  # in the metadata: a list in JSON; and a number
+LABELS, POWER, SQUARES = "xlda.labels", "xlda.power", "xlda.squares"  # in the metadata, as JSON
 AFTER = ("Softmax", "LogSoftmax", "Identity")  # may follow the layer: the best class stays the best
 
 
@@ -31,11 +31,13 @@ def read_layer(path: str | os.PathLike[str], labels: Any = None) -> Layer:
     A Softmax after it is passed over, and a constant added before it becomes part of the bias. Labels are
     those that `write` wrote, unless others are given.
     """
-    model = open_model(path)
-    _, weight, bias = _last_layer(model, Path(path))
-    known = {prop.key: json.loads(prop.value) for prop in model.metadata_props if prop.key in (LABELS, POWER)}
+    model, ours = open_model(path), (LABELS, POWER, SQUARES)
+    known = {prop.key: json.loads(prop.value) for prop in model.metadata_props if prop.key in ours}
     if POWER in known:
         raise ValueError(f"{path} takes the power {known[POWER]} of its input first: it is not a layer.")
+    if SQUARES in known:
+        raise ValueError(f"{path} uses the squares of its input, too: it is not a layer.")
+    _, weight, bias = _last_layer(model, Path(path))
     return checked_layer(weight, bias, known.get(LABELS) if labels is None else labels)
 
 

@@ -131,7 +131,7 @@ class ClassRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Columns:
     """Some of the coordinates of every class, and what they add to its score."""
 
     weights: Array  # (n_rows, width)
@@ -144,7 +144,7 @@ class Part:
     @property
     def width(self) -> int:
         """Coordinates."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     @property
     def nbytes(self) -> int:
@@ -167,24 +167,24 @@ class Part:
             scores += self.squares.of(query).take(self.squares.groups.take(rows))
         return scores
 
-    def with_rows(self, other: Part, rows: Rows, n_rows: int) -> Part:
+    def with_rows(self, other: Columns, rows: Rows, n_rows: int) -> Columns:
         """`n_rows` rows: those that are here, but `rows` from the other."""
-        return Part(
+        return Columns(
             _patched(self.weights, other.weights, rows, n_rows),
             _patched(self.offsets, other.offsets, rows, n_rows, empty=-np.inf),
             _patched_squares(self.squares, other.squares, rows, len(self), n_rows),
         )
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def joined(parts: Sequence[Columns]) -> Columns:
     """Parts that follow one another, as one."""
     if len(parts) == 1:
         return parts[0]
     rows = rows_of(parts)
-    return Part(rows.weights, rows.bias, rows.squares)
+    return Columns(rows.weights, rows.bias, rows.squares)
 
 
-def rows_of(parts: Sequence[Part]) -> ClassRows:
+def rows_of(parts: Sequence[Columns]) -> ClassRows:
     """Classes that have these coordinates, one part after the other, and no others."""
     bias = parts[0].offsets if len(parts) == 1 else np.sum([part.offsets for part in parts], axis=0)
     squares = [part.squares for part in parts if part.squares is not None]

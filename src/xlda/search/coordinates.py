@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from xlda._internal.arrays import Array
-from xlda.search.class_rows import Part
+from xlda.search.class_rows import Columns
 from xlda.search.protocol import Classes
 
 SAMPLE = 4096  # classes that the directions are computed from
@@ -50,13 +50,13 @@ def fisher_coordinates(classes: Classes, n_coordinates: int, seed: int = 0) -> C
     return Coordinates((factor @ turn).astype(dtype), of_weights.astype(dtype), np.maximum(spread, 0.0))
 
 
-def nearness(points: Array, priors: Array, edges: Sequence[int]) -> list[Part]:
+def nearness(points: Array, priors: Array, edges: Sequence[int]) -> list[Columns]:
     """What columns of `points` say of how near each class is, from each edge to the next."""
     parts = []
     for start, stop in pairwise(edges):
         some = np.ascontiguousarray(points[:, start:stop])
         offsets = -0.5 * np.einsum("ij,ij->i", some, some)
-        parts.append(Part(some, offsets if start else offsets + priors))
+        parts.append(Columns(some, offsets if start else offsets + priors))
     return parts
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.extras import needs
 from xlda._internal.half_precision import times_weights
-from xlda.search.class_rows import ClassRows, Part
+from xlda.search.class_rows import ClassRows, Columns
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
 from xlda.search.ranking import top_of_shortlists
@@ -63,7 +63,7 @@ class Faiss:
         index.add(points)
         return FaissIndex(self, index, coordinates, rows, reach, classes.rows)
 
-    def _seen(self, classes: AnyClasses, coordinates: Coordinates | None) -> Part:
+    def _seen(self, classes: AnyClasses, coordinates: Coordinates | None) -> Columns:
         """What FAISS is told of the classes."""
         if isinstance(classes, OrderedClasses):
             return classes.parts([0, min(self.n_coordinates, classes.width)])[0]
@@ -143,12 +143,12 @@ class FaissIndex:
         return {"search": f"faiss {self.search.kind} over {self.search.over}", **vars(self.search)}
 
 
-def _near(rows: ClassRows, half_norms: Array, coordinates: Coordinates) -> Part:
+def _near(rows: ClassRows, half_norms: Array, coordinates: Coordinates) -> Columns:
     points = times_weights(coordinates.of_weights.T, rows.weights).T
     return nearness(points, rows.bias + half_norms, [0, points.shape[1]])[0]
 
 
-def _reach(seen: Part) -> Array:
+def _reach(seen: Columns) -> Array:
     """Of each class, its squared length and twice what is added to its score whatever the query.
 
     What the squares of a query add is not known before there is one: it is taken as it is on average.
@@ -160,7 +160,7 @@ def _reach(seen: Part) -> Array:
     return reach
 
 
-def _points(seen: Part, rows: Rows, reach: float) -> Array:
+def _points(seen: Columns, rows: Rows, reach: float) -> Array:
     """What FAISS sees of the classes: float32, so that the best class is the nearest point.
 
     What is added to the score is taken away from the squared distance: one coordinate more, in which all

@@ -12,7 +12,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.search.class_rows import ClassRows, Part, joined, rows_of
+from xlda.search.class_rows import ClassRows, Columns, joined, rows_of
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.dense import DenseIndex
 from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
@@ -54,8 +54,9 @@ class Fisher:
             grown = int(classes.live.sum()) / max(plan.n_classes, 1)
             if not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
                 plan = None
-        make = self._of_ordered if isinstance(classes, OrderedClasses) else self._of_plain
-        return make(classes, plan)
+        if isinstance(classes, OrderedClasses):
+            return self._of_ordered(classes, plan)
+        return self._of_plain(classes, plan)
 
     def _of_ordered(self, classes: OrderedClasses, plan: Plan | None) -> FisherIndex:
         if plan is not None:
@@ -112,7 +113,7 @@ class FisherIndex:
     search: Fisher
     plan: Plan
     coordinates: Coordinates | None  # None where classes are in such coordinates already: stages are parts
-    stages: tuple[Part, ...]
+    stages: tuple[Columns, ...]
     rows: ClassRows
 
     @property

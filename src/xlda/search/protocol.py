@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda.search.class_rows import ClassRows, Part, rows_of
+from xlda.search.class_rows import ClassRows, Columns, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class OrderedClasses:
     """
 
     live: Array  # (n_rows,): which can win
-    parts: Callable[[Sequence[int]], list[Part]]  # as many as edges, from each edge to the next
+    parts: Callable[[Sequence[int]], list[Columns]]  # as many as edges, from each edge to the next
     width: int  # coordinates
     dtype: np.dtype[np.floating]
     means: Callable[[Rows | slice], Array]  # where the classes are, as far as is known
@@ -113,7 +113,7 @@ class Changed:
     means: Callable[[], Array]  # of these rows, in the coordinates of queries
     offsets: Callable[[int, int], Array] | None  # what some coordinates of ordered classes add to their bias
 
-    def part(self, start: int, stop: int) -> Part:
+    def part(self, start: int, stop: int) -> Columns:
         """Some coordinates of these rows, ordered ones; the first coordinates have the priors."""
         assert self.offsets is not None
         squares, weights = self.as_scored.squares, self.as_scored.parts[0]
@@ -122,7 +122,7 @@ class Changed:
         else:
             offsets = self.as_scored.bias - self.offsets(stop, weights.shape[1])
         some = None if squares is None else squares.columns(start, stop)
-        return Part(weights[:, start:stop], offsets, some)
+        return Columns(weights[:, start:stop], offsets, some)
 
 
 class Search(Protocol):

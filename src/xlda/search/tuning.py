@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda.search.class_rows import Part
+from xlda.search.class_rows import Columns
 from xlda.search.protocol import AnyClasses
 from xlda.search.ranking import best_columns
 
@@ -80,7 +80,7 @@ def edges_of(width: int) -> list[int]:
 
 
 def tuned(
-    pieces: Sequence[Part],
+    pieces: Sequence[Columns],
     queries: Array,
     target: float,
     exact: Callable[[slice], Array] | None = None,
@@ -173,7 +173,7 @@ def _enough(places: list[Rows], target: float) -> tuple[int, ...]:
 
 
 def _places_of_winners(
-    pieces: Sequence[Part], stops: list[int], queries: Array, exact: Callable[[slice], Array] | None
+    pieces: Sequence[Columns], stops: list[int], queries: Array, exact: Callable[[slice], Array] | None
 ) -> tuple[dict[int, Rows], dict[int, Rows]]:
     """How many to keep by each prefix to keep the exact winner of each query, and the five best."""
     best = {stop: np.empty(len(queries), np.intp) for stop in stops}
@@ -192,6 +192,6 @@ def _places_of_winners(
     return best, five
 
 
-def _by_piece(pieces: Sequence[Part], stops: list[int], queries: Array) -> Iterator[Array]:
+def _by_piece(pieces: Sequence[Columns], stops: list[int], queries: Array) -> Iterator[Array]:
     for start, stop, piece in zip([0, *stops], stops, pieces, strict=False):
         yield piece.scores(queries[:, start:stop])
