@@ -31,6 +31,7 @@ MANY_CLASSES, N_PROBES = (
     8,
     128,
 )  # classes a feature, from which on lengths are estimated; by so many directions
+MOST_SINGLE = 1e4  # of an eigenvalue, as one far class makes it; beside a larger one float32 hides the others
 MOST_LOG = 400.0  # of the spread
 ROWS_AT_ONCE = 2048  # classes that are whitened at once
 
@@ -227,6 +228,9 @@ class _Whitened:
             half = solve_triangular(self._factor, scatter - per_mean * self._covariance, lower=True)
             matrix = solve_triangular(self._factor, half.T, lower=True).astype(self._whitening.dtype)
             values, basis = np.linalg.eigh(matrix)
+            if self._single and values[-1] > MOST_SINGLE:
+                self._single, self._whitening = False, self._exact_whitening
+                return self.directions(centre, weights, per_mean)
         else:
             shift = solve_triangular(self._factor, centre - self._base, lower=True)
             white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]
