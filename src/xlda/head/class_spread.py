@@ -64,6 +64,7 @@ class LeftOut(NamedTuple):
 
     true: float  # sum of the variances of the true means,
     noise: float  # and of those of one sample about its mean
+    per_square: float  # variance along a new direction, for each unit of squared distance along it
 
 
 def class_spread(
@@ -98,6 +99,7 @@ def class_spread(
         left_out = LeftOut(
             float(np.maximum(measured, 0.0).sum() - np.maximum(measured[told], 0.0).sum()),
             float(means.noise * len(factor) - noise[told].sum()),
+            (1.0 - share) / worth,  # as it will be measured, once the one class is among the others
         )
         measured, basis = measured[told], basis[:, told]
     return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, left_out)
