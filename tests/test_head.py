@@ -126,8 +126,8 @@ def test_an_offset_costs_float32_scores_nothing(rng):
     np.testing.assert_array_equal(far.classes_[logits.argmax(axis=1)], far.predict(X + np.float32(1e3)))
 
 
-def test_new_rows_are_known_before_a_renewal(many):
-    X, _, clf = many
+def test_new_rows_are_known_before_a_renewal(plain):
+    X, _, clf = plain
     clf.partial_fit(X[:0], [], classes=[1000])
     assert (clf.decision_function(X)[:, -1] == -np.inf).all()
     weights, bias = clf.to_linear()

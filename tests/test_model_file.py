@@ -336,7 +336,7 @@ def test_sections_that_are_none_are_refused(tmp_path):
     made_up = [[], None, 1, "text", {}, {**sections, "params": []}]
     for name in sections:
         for entry, wrong in (
-            ("version", (0, -1, True, "1", None, 1.0, [], 2)),
+            ("version", (0, -1, True, "1", None, 1.0, [], model_file.KNOWN[name] + 1)),
             ("info", ([], None, 1, "text", {})),
             ("may_be_ignored", (None, 1, "yes", [])),
         ):
@@ -461,7 +461,7 @@ def test_a_search_may_keep_what_it_likes(data, tmp_path):
     @dataclass(frozen=True)
     class Slow(Dense):
         def index(self, classes, previous=None):
-            return Index(classes.weights, classes.bias)
+            return Index(classes.rows)
 
         def restored(self, saved):
             taken.append(saved)

@@ -18,6 +18,7 @@ from xlda.search.class_rows import ClassRows
 from xlda.search.coordinates import fisher_coordinates
 from xlda.search.dense import DenseIndex
 from xlda.search.ranking import best_columns, best_places, merged, top_of_shortlists
+from xlda.search.tuning import Plan
 
 
 def faiss(**settings):
@@ -40,14 +41,10 @@ class TwoStages(Fisher):
     """Fisher with a plan that has two stages and keeps few."""
 
     def index(self, classes, previous=None):
-        from xlda.search import fisher as module
-        from xlda.search.tuning import Plan
-
         d, n = len(classes.centre), int(classes.live.sum())
-        plan = Plan((max(d // 2, 1), d), (max(n // 2, 1), 20), (n, 40), n, 0.999, 1, 1.0)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "tuned", lambda *_: plan)
-            return super().index(classes)
+        prefixes = (d // 2, d) if d > 1 else (1,)
+        plan = Plan(prefixes, (max(n // 2, 1), 20), (n, 40), n, 0.999, 1, 1.0)
+        return Fisher(plan=plan).index(classes)
 
 
 class Kept(Dense):

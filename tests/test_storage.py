@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import xlda
-from conftest import blobs
+from conftest import blobs, lda
 from xlda import XLDA, storage
 from xlda._internal.section import Section
 from xlda.errors import DamagedFileError, NewerFileError
@@ -65,7 +65,7 @@ def test_a_loaded_model_goes_on_as_if_never_saved(params, dtype, rng, tmp_path):
 
 def test_places_of_removed_classes_stay_free(data, tmp_path):
     X, y = data
-    clf = XLDA().fit(X, y).remove_class(3).remove_class(1)
+    clf = lda().fit(X, y).remove_class(3).remove_class(1)
     loaded = reload(clf, tmp_path)
     np.testing.assert_allclose(clf.decision_function(X), loaded.decision_function(X), atol=1e-12)
     for learner in (clf, loaded):
