@@ -56,6 +56,9 @@ def streams(draw, weighted=True):
     return Stream(X, y, weights, rng, TOLERANCE[dtype])
 
 
+MODELS = pytest.mark.parametrize("model", ["bayes", "lda"])
+
+
 def learned(stream, parts, clf=None):
     clf = XLDA(power=None) if clf is None else clf
     for chosen in parts:
@@ -97,10 +100,21 @@ def test_any_order_and_any_batches_give_the_pooled_moments(stream):
     assert_learned(learned(stream, stream.batches()), stream)
 
 
+@MODELS
+@given(stream=streams())
+def test_any_order_and_any_batches_give_the_same_predictions(model, stream):
+    at_once, in_parts = (XLDA(model=model, power=None, renew=0) for _ in range(2))
+    learned(stream, [np.arange(len(stream))], at_once)
+    learned(stream, stream.batches(), in_parts)
+    assert_same_predictions(at_once, in_parts, stream.X, stream.tolerance)
+
+
 @given(streams())
-def test_any_order_and_any_batches_give_the_same_predictions(stream):
-    at_once = learned(stream, [np.arange(len(stream))])
-    assert_same_predictions(at_once, learned(stream, stream.batches()), stream.X, stream.tolerance)
+def test_streams_of_one_sign_choose_one_power(stream):
+    stream.X = np.abs(stream.X)
+    at_once, in_parts = (learned(stream, parts, XLDA()) for parts in ([np.arange(len(stream))], stream.batches()))
+    assert at_once.power_ == in_parts.power_ == 0.5
+    assert_same_predictions(at_once, in_parts, stream.X, stream.tolerance)
 
 
 @given(streams())
@@ -112,6 +126,9 @@ def test_shards_merged_in_any_order_are_one_stream(stream):
         first, second = (shards.pop(stream.rng.integers(len(shards))) for _ in range(2))
         shards.append(first.merge(second))
     assert_learned(shards[0], stream)
+    at_once = learned(stream, [np.arange(len(stream))])
+    shards[0]._model.upkeep.start_over()
+    assert_same_predictions(at_once, shards[0], stream.X, stream.tolerance)
 
 
 @given(streams())
@@ -173,6 +190,24 @@ def test_forget_undoes_partial_fit(stream):
     # What rounding leaves behind is relative to all that was ever learned.
     atol = 10 * stream.tolerance * max(np.abs(everything).max(), np.ptp(stream.X) ** 2)
     np.testing.assert_allclose(clf.covariance_, covariance, rtol=0, atol=atol)
+
+
+@MODELS
+@given(stream=streams())
+def test_a_class_that_is_forgotten_leaves_no_trace_in_the_scores(model, stream):
+    gone = stream.y == stream.y[0]
+    if gone.all():
+        return
+    clf, never = (XLDA(model=model, power=None, renew=0) for _ in range(2))
+    learned(stream, stream.batches(), clf).predict(stream.X)
+    learned(stream, [np.flatnonzero(~gone)], never)
+    X, y, weights = stream.part(gone)
+    clf.forget(X, y, weights)
+    scores = clf.predict_log_proba(stream.X)
+    assert (scores[:, clf.classes_ == stream.y[0]] == -np.inf).all()
+    if np.bincount(stream.y[~gone]).max() > 2:  # else what rounding leaves may be all that varies
+        scores, expected = scores[:, clf.classes_ != stream.y[0]], never.predict_log_proba(stream.X)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-3 * (1 + np.abs(expected).max()))
 
 
 @given(streams())
