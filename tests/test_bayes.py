@@ -130,10 +130,11 @@ def test_many_samples_a_class_are_plain_lda(rng):
 def test_a_class_without_samples_is_not_the_unknown_class(rng):
     """With a count of 0 it would have the widest density of all, and win far away from all others."""
     X, y, queries = unequal(rng, [4, 2, 9], 6)
-    clf = XLDA(power=None).partial_fit(X, y, classes=np.arange(9))
+    clf = XLDA(power=None, renew=100.0).partial_fit(X, y, classes=np.arange(9))
     clf.partial_fit(X[:1] + 1, [7]).predict(queries)
     clf.forget(X[:1] + 1, [7])
-    far = np.concatenate([queries, 1e3 * queries, -X])
+    centre = clf._current_head().centre  # where a class of which nothing is known would be
+    far = np.concatenate([queries, 1e3 * queries, -X, centre + 1e-3 * queries, [centre]])
     assert set(clf.predict(far)) <= {0, 1, 2}
     clf._model.upkeep.start_over()
     assert set(clf.predict(far)) <= {0, 1, 2}

@@ -196,8 +196,8 @@ def test_forget_undoes_partial_fit(stream):
 @given(stream=streams())
 def test_a_class_that_is_forgotten_leaves_no_trace_in_the_scores(model, stream):
     gone = stream.y == stream.y[0]
-    if gone.all():
-        return
+    if not np.bincount(stream.y[~gone], minlength=1).max() > 2:
+        return  # what rounding leaves may be all that varies
     clf, never = (XLDA(model=model, power=None, renew=0) for _ in range(2))
     learned(stream, stream.batches(), clf).predict(stream.X)
     learned(stream, [np.flatnonzero(~gone)], never)
@@ -205,9 +205,8 @@ def test_a_class_that_is_forgotten_leaves_no_trace_in_the_scores(model, stream):
     clf.forget(X, y, weights)
     scores = clf.predict_log_proba(stream.X)
     assert (scores[:, clf.classes_ == stream.y[0]] == -np.inf).all()
-    if np.bincount(stream.y[~gone]).max() > 2:  # else what rounding leaves may be all that varies
-        scores, expected = scores[:, clf.classes_ != stream.y[0]], never.predict_log_proba(stream.X)
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-3 * (1 + np.abs(expected).max()))
+    scores, expected = scores[:, clf.classes_ != stream.y[0]], never.predict_log_proba(stream.X)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-3 * (1 + np.abs(expected).max()))
 
 
 @given(streams())
