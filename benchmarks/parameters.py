@@ -43,6 +43,29 @@ classes, drawn by chance, have 1 or 3 samples and the others all (in brackets: o
 where every class has 3, mean of {DRAWS} draws, and where all have all. More in
 [imbalanced.md](imbalanced.md)."""
 
+TOGETHER = """\
+## What goes with `model="bayes"`
+
+| | |
+| --- | --- |
+| `rule="slda"` | implies `model="lda"`: the published rule is LDA |
+| `covariance="fixed"` | how class means differ is frozen with the covariance, and saved with it |
+| `precision="half"` | means and rows are float16; the scale of the embeddings does not matter to rows |
+| `priors="empirical"` | the logarithm of the count is added to the score, as with LDA |
+| sample weights | counts are sums of weights, any positive ones |
+| `search="dense"` | all classes in all coordinates of the head |
+| `search="fisher"` | the same coordinates in stages, look-up tables included |
+| `search="lsh"`, `"faiss"` | candidates by the coordinates and by usual tables, scored exactly |
+| `power`, `shrinkage`, `renew` | as with LDA |
+| `from_linear` | a layer without embeddings answers as the layer; then see [math.md](math.md) |
+| `to_linear` | the equal layer where counts are, else the nearest, with a warning; ONNX and torch: exact |
+| `merge`, `forget`, `remove_class` | everything follows from the moments: as if it had always been so |
+
+With `power="auto"` the power is chosen once, by the signs of the first embeddings learned; that any order and
+any split give the same classifier then holds for streams of one sign. Embeddings that are nearly never
+negative, or centred, may gain from `power=0.5` as well; text embeddings, which have both signs, do not
+(`python benchmarks/text_embeddings.py`)."""
+
 RENEWAL = f"""\
 ## `renew`
 
@@ -83,6 +106,7 @@ def main() -> None:
                 ["data", "`model`", "half with 1", "half with 3", "3 of each", "all"],
                 ([name, f'`"{model}"`', *models(data[name], model)] for name in data for model in MODELS),
             ),
+            TOGETHER,
             RENEWAL,
             table(
                 [

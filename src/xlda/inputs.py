@@ -34,7 +34,7 @@ def checked_samples(
     is_chosen = hasattr(estimator, "power_")
     power = estimator.power_ if is_chosen else chosen_power(estimator.power, X)
     embeddings = prepared(X, power)
-    if estimator.power == "auto" and power is not None and embeddings.size and embeddings.min() < 0:
+    if power is not None and estimator.power == "auto" and embeddings.size and embeddings.min() < 0:
         warnings.warn(OTHER_SIGN.format(power), stacklevel=4)
     if estimator.precision == "half":
         check_half(embeddings, is_first=not hasattr(estimator, "_model"))

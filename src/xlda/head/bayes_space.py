@@ -31,6 +31,7 @@ from xlda.search.protocol import OrderedClasses
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
 MOST_DIRECTIONS = 64  # added for classes that lie outside of the coordinates, before these are made anew
 WORTH_A_DIRECTION = 1.0  # by so much the logarithm of the probability of its samples must grow
+UNSURE = 0.5  # times that distance, by the probe: looked at more closely
 UNUSUAL = 4.0  # times the usual squared distance from the coordinates, where directions were left out
 EMPTY = 1e-9  # samples; fewer are none
 
@@ -44,6 +45,9 @@ class BayesSpace:
     basis: Array  # (n_features, n_coordinates): orthonormal, of whitened space
     directions: Array  # (n_features, n_directions): the same, added for classes that lie outside of the basis
     rotation: Array  # (n_features, width): whitening @ (basis, directions)
+    probe: (
+        Array  # (n_features, some): (x - centre) @ probe is about as long as what lies outside of the basis
+    )
     table: CountTable
     elsewhere: float  # psi of the directions
     left_out: LeftOut | None = (
@@ -57,6 +61,8 @@ class BayesSpace:
         dtype, d = moments.dtype, len(factor)
         whitening = solve_triangular(factor, np.eye(d), lower=True).T
         counts = moments.counts
+        towards = probes(d)
+        towards = towards - spread.basis @ (spread.basis.T @ towards)
         table = CountTable.of(spread.psi, groups_of(counts[counts > 0])[0], dtype)
         return cls(
             spread.centre.astype(dtype),
@@ -64,6 +70,7 @@ class BayesSpace:
             spread.basis.astype(dtype),
             np.empty((d, 0), dtype),
             np.asfortranarray(whitening @ spread.basis, dtype),  # so that one query takes less time
+            (whitening @ towards).astype(dtype),
             table,
             spread.elsewhere,
             spread.left_out,
@@ -126,6 +133,9 @@ class BayesSpace:
 
         That they vary there by more than others do is left to the next renewal.
         """
+        about = np.square(raw @ self.probe).sum(axis=1)
+        if not (about > UNSURE * self._far(counts, about)).any():
+            return self, np.zeros((len(raw), self.directions.shape[1]), raw.dtype)
         outside = raw @ self.whitening - means @ self.basis.T
         squares = np.square(outside).sum(axis=1)
         share, least = self._share(counts, squares), self._far(counts, squares)
@@ -177,20 +187,19 @@ class BayesSpace:
         return far
 
     def lying_outside(self, moments: Moments) -> Rows:
-        """Classes that lie so far outside of the coordinates that each needs a direction, the farthest."""
+        """Classes that lie so far outside of the coordinates that each may need a direction, the farthest."""
         rows = np.flatnonzero(moments.counts)
         if self.left_out is None:
             return rows[:0]
-        towards = probes(len(rows), self.whitening, self.basis).astype(self.centre.dtype)
         squares = np.empty(len(rows))
 
         def measure(start: int, stop: int, _part: int) -> None:
             for first in range(start, stop, ROWS_AT_ONCE):
                 some = slice(first, min(first + ROWS_AT_ONCE, stop))
-                outside = moments.means_from(self.centre, rows[some]) @ towards
+                outside = moments.means_from(self.centre, rows[some]) @ self.probe
                 squares[some] = np.einsum("ij,ij->i", outside, outside)
 
-        in_parallel_with_blas(measure, len(rows), parts_for(len(rows) * towards.size))
+        in_parallel_with_blas(measure, len(rows), parts_for(len(rows) * self.probe.size))
         excess = squares / self._far(moments.counts_of(rows), squares)
         far = np.argsort(-excess, kind="stable")[: MOST_DIRECTIONS // 2]
         found: Rows = np.sort(rows[far[excess[far] > 1.0]])

@@ -112,22 +112,13 @@ def _psi(values: Array, size: float, share: float) -> Array:
     return (1.0 - share) * np.maximum(values, 0.0) + share * size
 
 
-def probes(n_classes: int, whitening: Array, without: Array | None = None) -> Array:
-    """What to multiply class means with to get their squared lengths in whitened space.
-
-    Where classes are many, few random directions that are always the same tell the lengths to some percent,
-    and their average much better. What lies along the orthonormal columns `without` is not counted.
-    """
-    d = len(whitening)
-    if n_classes <= MANY_CLASSES * d or d <= N_PROBES:
-        towards = np.eye(d)
-    else:
-        normal = np.random.default_rng(0).standard_normal((d, N_PROBES))
-        towards = np.linalg.qr(normal)[0] * (d / N_PROBES) ** 0.5
-    if without is not None:
-        towards = towards - without @ (without.T @ towards)
-    projected: Array = whitening @ towards
-    return projected
+def probes(d: int) -> Array:
+    """Directions (d, n) along which a point is as long as it is, to some percent; always the same ones."""
+    if d <= N_PROBES:
+        return np.eye(d)
+    normal = np.random.default_rng(0).standard_normal((d, N_PROBES))
+    orthonormal: Array = np.linalg.qr(normal)[0] * (d / N_PROBES) ** 0.5
+    return orthonormal
 
 
 class _Weights(NamedTuple):
@@ -156,7 +147,10 @@ class _Whitened:
         self._exact_whitening = solve_triangular(factor, np.eye(d), lower=True).T
         self._whitening = self._exact_whitening.astype(np.float32 if self._single else np.float64)
         self.noise = float(np.vdot(self._exact_whitening, covariance @ self._exact_whitening)) / d
-        towards = probes(len(self.rows), self._exact_whitening).astype(self._whitening.dtype)
+        towards = self._exact_whitening
+        if len(self.rows) > MANY_CLASSES * d:  # the lengths of so many need not be exact: their mean will be
+            towards = towards @ probes(d)
+        towards = towards.astype(self._whitening.dtype)
         self._squares, raw_sums = np.zeros(n_groups), np.zeros((n_groups, d))
         self._means = np.empty((len(self.rows), d)) if len(self.rows) <= d else None  # where they are few
 

@@ -9,19 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 from xlda.errors import NewerFileError
+from xlda.search.class_rows import ClassRows
 from xlda.search.dense import Dense
 from xlda.search.faiss import Faiss
 from xlda.search.fisher import Fisher
 from xlda.search.lsh import LSH
-from xlda.search.protocol import Classes, Index, Search, restored, saved_by
+from xlda.search.protocol import Changed, Classes, Index, OrderedClasses, Search, restored, saved_by
 
 __all__ = [
     "LSH",
+    "Changed",
+    "ClassRows",
     "Classes",
     "Dense",
     "Faiss",
     "Fisher",
     "Index",
+    "OrderedClasses",
     "Search",
     "check_search",
     "chosen_search",
