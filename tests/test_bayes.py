@@ -247,6 +247,21 @@ def test_a_class_where_directions_were_left_out_is_found_by_the_next_call(distan
     assert clf.predict(new) == [999]
 
 
+def test_out_there_a_class_is_where_it_was_seen_as_far_as_that_is_true(rng):
+    """Along its own direction samples vary by 1, and the mean is the share n psi / (n psi + 1) of what is seen."""
+    X = rng.normal(size=(40, 64))
+    X[:20, 0] += 9
+    clf = XLDA(power=None, renew=100.0).fit(X, np.repeat([0, 1], 20))
+    new = orthogonal(clf, 30.0, rng)
+    head = clf.partial_fit(np.repeat(new, 2, axis=0), [2, 2])._current_head()
+    psi, known = head.space.table.psi, 2 * head.space.elsewhere
+    log_variances = [0.5 * np.log(1 + psi / (n * psi + 1)).sum() for n in (2, 20)]
+    mean, at_centre = 30.0 * known / (known + 1), log_variances[1] - log_variances[0]
+    points = head.centre + np.array([[0.0], [0.5], [1.0]]) * (new - head.centre)
+    expected = [at_centre - 0.5 * mean**2 + mean * along for along in (0.0, 15.0, 30.0)]
+    np.testing.assert_allclose(head.scores(points)[:, 2], expected, rtol=1e-6)
+
+
 def test_more_new_directions_than_there_is_room_for_are_a_renewal(rng):
     X = 0.1 * rng.normal(size=(40, 128))
     X[:20, 0] += 5
