@@ -58,7 +58,7 @@ def whitened(covariance, shrinkage, dof):
     return vectors * np.sqrt(values) @ vectors.T
 
 
-def weighted(k, counts, t, d):
+def weighted(k, counts, t):
     """Worth, centre, weights and bias factor of class means, were t the spread of the true ones."""
     rho = counts * t / (counts * t + 1)
     centre = sum(r * mean for r, mean in zip(rho, k, strict=True)) / rho.sum()
@@ -66,21 +66,21 @@ def weighted(k, counts, t, d):
 
 
 def class_spread(k, counts, noise):
-    """Centre, directions (columns), psi of whitened class means k; and t, b and what is kept of T's trace.
+    """Centre, directions (columns) and psi of whitened class means k; and t and b.
 
     `noise` is the covariance within classes, not shrunk, whitened by the shrunk one.
     """
     d = k.shape[1]
 
     def measured(t):
-        rho, centre, w, f = weighted(k, counts, t, d)
+        _, centre, w, f = weighted(k, counts, t)
         total = sum(weight * (mean - centre) @ (mean - centre) for weight, mean in zip(w, k, strict=True))
         return max(f * total / d - (w / counts).sum() * np.trace(noise) / d, 1e-3)
 
     t = 1e-3
     if measured(t) > t:
         t = np.exp(brentq(lambda log: np.log(measured(np.exp(log))) - log, np.log(1e-3), np.log(1e12)))
-    rho, centre, w, f = weighted(k, counts, t, d)
+    rho, centre, w, f = weighted(k, counts, t)
     scatter = sum(weight * np.outer(mean - centre, mean - centre) for weight, mean in zip(w, k, strict=True))
     per_mean = (w / counts).sum()
     b = 1 / (1 + (8 * (rho**2).sum() / d) ** 2)

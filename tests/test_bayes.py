@@ -63,7 +63,9 @@ def test_scores_are_the_predictive_densities(case, dtype, rng):
     clf = XLDA(power=None).fit(X, y)
     assert not len(clf._current_head().changed)  # no class so far off that it has a direction of its own
     wanted, _ = expected(X, y, queries)
-    assert_same_differences(clf.decision_function(queries), wanted, {np.float32: 2e-4, np.float64: 1e-7}[dtype])
+    assert_same_differences(
+        clf.decision_function(queries), wanted, {np.float32: 2e-4, np.float64: 1e-7}[dtype]
+    )
 
 
 def test_directions_that_chance_may_have_made_are_left_out(rng):
@@ -171,7 +173,9 @@ def test_equal_means_give_finite_scores(n_classes):
     clf = XLDA(power=None).fit(X, np.repeat(np.arange(n_classes), 2))
     scores = clf.decision_function(X + 5)
     assert np.isfinite(scores).all()
-    np.testing.assert_allclose(scores, 0.0 if n_classes == 2 else scores[:, :1] * np.ones(n_classes), atol=1e-9)
+    np.testing.assert_allclose(
+        scores, 0.0 if n_classes == 2 else scores[:, :1] * np.ones(n_classes), atol=1e-9
+    )
 
 
 def test_one_class_apart_from_many_equal_ones():
@@ -248,7 +252,7 @@ def test_a_class_where_directions_were_left_out_is_found_by_the_next_call(distan
 
 
 def test_out_there_a_class_is_where_it_was_seen_as_far_as_that_is_true(rng):
-    """Along its own direction samples vary by 1, and the mean is the share n psi / (n psi + 1) of what is seen."""
+    """Along its direction samples vary by 1, and its mean is n psi / (n psi + 1) of what is seen."""
     X = rng.normal(size=(40, 64))
     X[:20, 0] += 9
     clf = XLDA(power=None, renew=100.0).fit(X, np.repeat([0, 1], 20))

@@ -141,7 +141,9 @@ def test_a_fixed_spread_survives_saving(rng, tmp_path):
     clf = XLDA(power=None, covariance="fixed").fit(X, y).partial_fit(X[:50] + 4, y[:50] + 100)
     clf.save(tmp_path / "m.xlda")
     loaded = xlda.load(tmp_path / "m.xlda")
-    np.testing.assert_array_equal(loaded._model.moments.kept_spread.matrix, clf._model.moments.kept_spread.matrix)
+    np.testing.assert_array_equal(
+        loaded._model.moments.kept_spread.matrix, clf._model.moments.kept_spread.matrix
+    )
     clf._model.upkeep.start_over()
     np.testing.assert_allclose(loaded.decision_function(X), clf.decision_function(X), atol=1e-9)
     sections = xlda.storage.read(tmp_path / "m.xlda", xlda.model_file.KNOWN)

@@ -112,7 +112,9 @@ def test_any_order_and_any_batches_give_the_same_predictions(model, stream):
 @given(streams())
 def test_streams_of_one_sign_choose_one_power(stream):
     stream.X = np.abs(stream.X)
-    at_once, in_parts = (learned(stream, parts, XLDA()) for parts in ([np.arange(len(stream))], stream.batches()))
+    at_once, in_parts = (
+        learned(stream, parts, XLDA()) for parts in ([np.arange(len(stream))], stream.batches())
+    )
     assert at_once.power_ == in_parts.power_ == 0.5
     assert_same_predictions(at_once, in_parts, stream.X, stream.tolerance)
 

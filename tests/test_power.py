@@ -89,7 +89,9 @@ def test_it_is_saved(positive, tmp_path):
         loaded = xlda.load(tmp_path / "m.xlda")
         assert (loaded.power, loaded.power_) == ("auto", power)
         np.testing.assert_array_equal(loaded.decision_function(embeddings), clf.decision_function(embeddings))
-        np.testing.assert_array_equal(loaded.partial_fit(embeddings, y).predict(X), clf.partial_fit(embeddings, y).predict(X))
+        np.testing.assert_array_equal(
+            loaded.partial_fit(embeddings, y).predict(X), clf.partial_fit(embeddings, y).predict(X)
+        )
 
 
 def test_names_without_samples_are_saved_undecided(positive, tmp_path):

@@ -55,7 +55,9 @@ def test_one_query_at_a_time(search, rng):
     X, y, queries = long_tail(rng)
     clf = XLDA(search=search).fit(X, y)
     one_by_one = np.concatenate([clf.predict(queries[i : i + 1]) for i in range(100)])
-    assert (one_by_one == exact(clf).predict(queries[:100])).mean() >= (0.9 if isinstance(search, LSH) else 0.97)
+    assert (one_by_one == exact(clf).predict(queries[:100])).mean() >= (
+        0.9 if isinstance(search, LSH) else 0.97
+    )
 
 
 def test_classes_that_get_more_samples_are_searched_with_their_new_counts(search, rng, monkeypatch):
