@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from xlda import XLDA
+
 pytest.register_assert_rewrite("cli_shop")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell makes its background jobs ignore
 
@@ -17,6 +19,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Data that are not in the repository. Where nobody says where they are, there is nothing, and tests skip.
 DATA = Path(os.environ.get("XLDA_DATA") or os.devnull)
+
+
+def lda(**params):
+    """Plain linear discriminant analysis of the embeddings as they are, as published."""
+    return XLDA(**{"model": "lda", "shrinkage": 0.3, "power": None, **params})
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import brentq
 
 
 def pooled(embeddings, labels, weights=None):
@@ -46,3 +47,65 @@ def published_rule(embeddings, labels):
         means[label] = (count * mean + z) / (count + 1)
         counts[label] = count + 1
     return means, sigma
+
+
+def whitened(covariance, shrinkage, dof):
+    """W, with W' Sigma W = I for the shrunk covariance Sigma: full matrices, the symmetric root."""
+    d = len(covariance)
+    beta = 2 * d / (2 * d + dof) if shrinkage == "auto" else shrinkage
+    shrunk = (1 - beta) * covariance + beta * np.trace(covariance) / d * np.eye(d)
+    values, vectors = np.linalg.eigh(np.linalg.inv(shrunk))
+    return vectors * np.sqrt(values) @ vectors.T
+
+
+def weighted(k, counts, t):
+    """Worth, centre, weights and bias factor of class means, were t the spread of the true ones."""
+    rho = counts * t / (counts * t + 1)
+    centre = sum(r * mean for r, mean in zip(rho, k, strict=True)) / rho.sum()
+    return rho, centre, rho**2 / (rho**2).sum(), 1 / (1 - ((rho / rho.sum()) ** 2).sum())
+
+
+def class_spread(k, counts, noise):
+    """Centre, directions (columns) and psi of whitened class means k; and t and b.
+
+    `noise` is the covariance within classes, not shrunk, whitened by the shrunk one.
+    """
+    d = k.shape[1]
+
+    def measured(t):
+        _, centre, w, f = weighted(k, counts, t)
+        total = sum(weight * (mean - centre) @ (mean - centre) for weight, mean in zip(w, k, strict=True))
+        return max(f * total / d - (w / counts).sum() * np.trace(noise) / d, 1e-3)
+
+    t = 1e-3
+    if measured(t) > t:
+        t = np.exp(brentq(lambda log: np.log(measured(np.exp(log))) - log, np.log(1e-3), np.log(1e12)))
+    rho, centre, w, f = weighted(k, counts, t)
+    scatter = sum(weight * np.outer(mean - centre, mean - centre) for weight, mean in zip(w, k, strict=True))
+    per_mean = (w / counts).sum()
+    b = 1 / (1 + (8 * (rho**2).sum() / d) ** 2)
+    values, span = np.linalg.eigh(scatter)
+    span = span[:, values > 1e-10 * values[-1]]  # in which means differ at all
+    values, turn = np.linalg.eigh(span.T @ (f * scatter - per_mean * noise) @ span)
+    values, directions = values[::-1], (span @ turn)[:, ::-1]
+    if b < 0.5:
+        along = np.array([u @ noise @ u for u in directions.T])
+        told = values > per_mean * along * ((1 + np.sqrt(d * (w**2).sum())) ** 2 - 1)
+        told[0] = told[0] or not told.any()
+        values, directions = values[told], directions[:, told]
+    psi = np.maximum(values, 1e-3) if t <= 1e-3 else (1 - b) * np.maximum(values, 0) + b * t
+    return centre, directions, psi, t, b
+
+
+def log_densities(queries, means, counts, covariance, dof, shrinkage="auto"):
+    """log p(query | class) less what all classes share: posterior means and predictive variances."""
+    counts = np.asarray(counts, np.float64)
+    W = whitened(covariance, shrinkage, dof)
+    k = np.asarray(means, np.float64) @ W
+    centre, directions, psi, _, _ = class_spread(k, counts, W.T @ covariance @ W)
+    z = (np.asarray(queries, np.float64) @ W - centre) @ directions
+    columns = []
+    for mean, n in zip((k - centre) @ directions, counts, strict=True):
+        posterior, variance = n * psi / (n * psi + 1) * mean, 1 + psi / (n * psi + 1)
+        columns.append(-0.5 * ((z - posterior) ** 2 / variance + np.log(variance)).sum(axis=1))
+    return np.stack(columns, axis=1)

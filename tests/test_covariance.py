@@ -110,7 +110,7 @@ def test_without_any_variance_the_nearest_mean_wins(target):
     np.testing.assert_array_equal(precision, np.eye(3))
 
 
-@pytest.mark.parametrize("shrinkage", [-0.1, 1.1, np.nan, "auto", None, True, [0.3]])
+@pytest.mark.parametrize("shrinkage", [-0.1, 1.1, np.nan, "automatic", None, True, [0.3]])
 def test_a_shrinkage_that_is_none_is_refused(shrinkage):
     with pytest.raises(ValueError, match="shrinkage is"):
         check_shrinkage(shrinkage, "trace")

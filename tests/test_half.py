@@ -98,10 +98,11 @@ def test_numbers_too_small_for_it_are_refused(rng):
     assert clf.n_samples_seen_ == len(X) + 1
 
 
-def test_weights_too_large_for_it_are_refused(rng):
+@pytest.mark.parametrize(("model", "variance"), [("lda", 1e-8), ("bayes", 1e-12)])
+def test_weights_too_large_for_it_are_refused(model, variance, rng):
     X, y = blobs(rng, dtype=np.float32)
-    clf = XLDA(precision="half", shrinkage=0.0).fit(X, y)
-    clf._model.moments.set_covariance(1e-8 * np.eye(X.shape[1]), 100.0)
+    clf = XLDA(model=model, precision="half", shrinkage=0.0).fit(X, y)
+    clf._model.moments.set_covariance(variance * np.eye(X.shape[1]), 100.0)
     clf._model.upkeep.start_over()
     with pytest.raises(ValueError, match="cannot hold the weights"):
         clf.predict(X)

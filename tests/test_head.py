@@ -2,21 +2,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import oracle
-from conftest import blobs
+from conftest import blobs, lda
 from xlda import XLDA
 from xlda.head import head as module
-from xlda.head.changed_rows import ChangedRows
+from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.search import dense
 from xlda.search.ranking import best_columns
 
 
-@pytest.fixture
-def many(rng):
+@pytest.fixture(params=[XLDA, lda])
+def many(request, rng):
     """100 classes, so that changed rows are kept beside the others for a while."""
     X, y = blobs(rng, n_samples=2000, n_classes=100)
-    return X, y, XLDA(renew=100.0).fit(X, y)
+    return X, y, request.param(renew=100.0).fit(X, y)
+
+
+@pytest.fixture
+def plain(rng):
+    X, y = blobs(rng, n_samples=2000, n_classes=100)
+    return X, y, lda(renew=100.0).fit(X, y)
 
 
 def published_scores(clf, X, covariance):
@@ -26,36 +33,36 @@ def published_scores(clf, X, covariance):
 def test_to_linear_is_exact_enough_for_a_large_offset(rng):
     X, y = blobs(rng, dtype=np.float32)
     X += np.float32(1e4)
-    clf = XLDA().fit(X, y)
+    clf = lda().fit(X, y)
     weights, bias = clf.to_linear()
     logits = X.astype(np.float64) @ weights.T + bias
     np.testing.assert_array_equal(clf.classes_[logits.argmax(axis=1)], clf.predict(X))
 
 
-def test_scores_are_the_published_logits(many):
-    X, _, clf = many
+def test_scores_are_the_published_logits(plain):
+    X, _, clf = plain
     expected = published_scores(clf, X, clf.covariance_)
     np.testing.assert_allclose(clf.decision_function(X), expected, atol=1e-9)
     weights, bias = clf.to_linear()
     np.testing.assert_allclose(X @ weights.T + bias, expected, atol=1e-9)
 
 
-def test_changed_rows_use_their_current_means_and_the_kept_covariance(many, rng):
-    X, y, clf = many
+def test_changed_rows_use_their_current_means_and_the_kept_covariance(plain):
+    X, y, clf = plain
     kept = clf.covariance_
-    shared = clf._current_head().weights
+    shared = clf._current_head().index
     for i in range(5):
         clf.partial_fit(X[i : i + 1] + 1, y[i : i + 1])
         clf.partial_fit(X[i : i + 1] - 2, y[:1])  # the same class again and again
     clf.partial_fit(X[:1] + 9, [100])
     scores = clf.decision_function(X)
-    assert clf._current_head().weights is shared
+    assert clf._current_head().index is shared
     assert len(clf._current_head().changed) > 0
     np.testing.assert_allclose(scores, published_scores(clf, X, kept), atol=1e-9)
 
 
-def test_many_changed_rows_are_brought_together(many, rng):
-    X, y, clf = many
+def test_many_changed_rows_are_brought_together(plain):
+    X, y, clf = plain
     kept = clf.covariance_
     for i in range(60):
         clf.partial_fit(X[i : i + 1] + 1, [y[i] + 3 * (i % 40)])
@@ -83,8 +90,8 @@ def test_a_head_never_changes_while_learning_goes_on(many):
 
 def test_two_heads_grown_from_one_do_not_disturb_each_other():
     rows, one = np.array([3]), np.ones(1)
-    trunk = ChangedRows.none_of(2, np.dtype(float)).extended(rows, np.ones((1, 2)), one, one)
-    branches = [trunk.extended(rows, np.full((1, 2), value), one, one) for value in (2.0, 5.0)]
+    trunk = ChangedRows.none_of(2, np.dtype(float)).extended(rows, NewRows(np.ones((1, 2)), one, one))
+    branches = [trunk.extended(rows, NewRows(np.full((1, 2), value), one, one)) for value in (2.0, 5.0)]
     assert [late.weights[late.newest()[1]].max() for late in (trunk, *branches)] == [1.0, 2.0, 5.0]
     for late in branches:
         np.testing.assert_array_equal(late.bias, [-np.inf, 1.0])
@@ -111,7 +118,7 @@ def test_top_works_in_blocks_that_do_not_grow_with_the_samples(many, monkeypatch
 def test_an_offset_costs_float32_scores_nothing(rng):
     X, y = blobs(rng, dtype=np.float32)
     X = np.round(X * 8) / 8  # so that the offset itself rounds nothing
-    near, far = XLDA().fit(X, y), XLDA().fit(X + np.float32(1e3), y)
+    near, far = (XLDA(power=None).fit(X + offset, y) for offset in (np.float32(0), np.float32(1e3)))
     np.testing.assert_allclose(
         near.predict_log_proba(X), far.predict_log_proba(X + np.float32(1e3)), atol=1e-3
     )
@@ -119,8 +126,8 @@ def test_an_offset_costs_float32_scores_nothing(rng):
     np.testing.assert_array_equal(far.classes_[logits.argmax(axis=1)], far.predict(X + np.float32(1e3)))
 
 
-def test_new_rows_are_known_before_a_renewal(many):
-    X, _, clf = many
+def test_new_rows_are_known_before_a_renewal(plain):
+    X, _, clf = plain
     clf.partial_fit(X[:0], [], classes=[1000])
     assert (clf.decision_function(X)[:, -1] == -np.inf).all()
     weights, bias = clf.to_linear()
@@ -136,7 +143,7 @@ def test_sizes_of_blocks_change_nothing(many, monkeypatch):
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
     monkeypatch.setattr(dense, "SCORES_AT_ONCE", 10)  # less than one sample's
     monkeypatch.setattr(module, "MOST_CHANGED", 3)
-    np.testing.assert_allclose(XLDA().fit(X, y).decision_function(X), scores, atol=1e-9)
+    np.testing.assert_allclose(clone(clf).fit(X, y).decision_function(X), scores, atol=1e-9)
     np.testing.assert_array_equal(clf.predict(X), labels)
     for i in range(5):
         clf.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X[:1])

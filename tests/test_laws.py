@@ -56,8 +56,11 @@ def streams(draw, weighted=True):
     return Stream(X, y, weights, rng, TOLERANCE[dtype])
 
 
+MODELS = pytest.mark.parametrize("model", ["bayes", "lda"])
+
+
 def learned(stream, parts, clf=None):
-    clf = XLDA() if clf is None else clf
+    clf = XLDA(power=None) if clf is None else clf
     for chosen in parts:
         X, y, weights = stream.part(chosen)
         clf.partial_fit(X, y, sample_weight=weights)
@@ -97,10 +100,23 @@ def test_any_order_and_any_batches_give_the_pooled_moments(stream):
     assert_learned(learned(stream, stream.batches()), stream)
 
 
+@MODELS
+@given(stream=streams())
+def test_any_order_and_any_batches_give_the_same_predictions(model, stream):
+    at_once, in_parts = (XLDA(model=model, power=None, renew=0) for _ in range(2))
+    learned(stream, [np.arange(len(stream))], at_once)
+    learned(stream, stream.batches(), in_parts)
+    assert_same_predictions(at_once, in_parts, stream.X, stream.tolerance)
+
+
 @given(streams())
-def test_any_order_and_any_batches_give_the_same_predictions(stream):
-    at_once = learned(stream, [np.arange(len(stream))])
-    assert_same_predictions(at_once, learned(stream, stream.batches()), stream.X, stream.tolerance)
+def test_streams_of_one_sign_choose_one_power(stream):
+    stream.X = np.abs(stream.X)
+    at_once, in_parts = (
+        learned(stream, parts, XLDA()) for parts in ([np.arange(len(stream))], stream.batches())
+    )
+    assert at_once.power_ == in_parts.power_ == 0.5
+    assert_same_predictions(at_once, in_parts, stream.X, stream.tolerance)
 
 
 @given(streams())
@@ -112,6 +128,9 @@ def test_shards_merged_in_any_order_are_one_stream(stream):
         first, second = (shards.pop(stream.rng.integers(len(shards))) for _ in range(2))
         shards.append(first.merge(second))
     assert_learned(shards[0], stream)
+    at_once = learned(stream, [np.arange(len(stream))])
+    shards[0]._model.upkeep.start_over()
+    assert_same_predictions(at_once, shards[0], stream.X, stream.tolerance)
 
 
 @given(streams())
@@ -175,6 +194,23 @@ def test_forget_undoes_partial_fit(stream):
     np.testing.assert_allclose(clf.covariance_, covariance, rtol=0, atol=atol)
 
 
+@MODELS
+@given(stream=streams())
+def test_a_class_that_is_forgotten_leaves_no_trace_in_the_scores(model, stream):
+    gone = stream.y == stream.y[0]
+    if not np.bincount(stream.y[~gone], minlength=1).max() > 2:
+        return  # what rounding leaves may be all that varies
+    clf, never = (XLDA(model=model, power=None, renew=0) for _ in range(2))
+    learned(stream, stream.batches(), clf).predict(stream.X)
+    learned(stream, [np.flatnonzero(~gone)], never)
+    X, y, weights = stream.part(gone)
+    clf.forget(X, y, weights)
+    scores = clf.predict_log_proba(stream.X)
+    assert (scores[:, clf.classes_ == stream.y[0]] == -np.inf).all()
+    scores, expected = scores[:, clf.classes_ != stream.y[0]], never.predict_log_proba(stream.X)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-3 * (1 + np.abs(expected).max()))
+
+
 @given(streams())
 def test_forgetting_all_leaves_exactly_nothing(stream):
     clf = learned(stream, stream.batches())
@@ -191,7 +227,7 @@ def test_forgetting_all_leaves_exactly_nothing(stream):
 def test_a_weight_is_a_number_of_repetitions(stream):
     times = stream.rng.integers(0, 4, len(stream))
     times[0] = 1
-    weighted = XLDA().partial_fit(stream.X, stream.y, sample_weight=times)
+    weighted = XLDA(power=None).partial_fit(stream.X, stream.y, sample_weight=times)
     assert_learned(weighted, stream, np.repeat(stream.X, times, axis=0), np.repeat(stream.y, times))
 
 
@@ -209,7 +245,7 @@ def test_new_classes_leave_old_means_untouched(stream):
 def test_merged_classes_are_one_class_from_the_start(stream):
     y = stream.y.copy()
     y[0], y[1] = 0, 1
-    clf = XLDA().partial_fit(stream.X, y, sample_weight=stream.weights).merge_classes(0, 1)
+    clf = XLDA(power=None).partial_fit(stream.X, y, sample_weight=stream.weights).merge_classes(0, 1)
     assert_learned(clf, stream, stream.X, np.where(y == 1, 0, y), stream.weights)
 
 
@@ -229,7 +265,7 @@ def test_a_class_without_samples_never_wins(stream):
 @given(streams(weighted=False))
 def test_single_sample_classes_predict_themselves(stream):
     X = np.unique(np.round(stream.X, 1), axis=0)  # as far apart as linear scores in float32 can tell
-    clf = XLDA()
+    clf = XLDA(power=None)
     for row in stream.rng.permutation(len(X)):
         clf.partial_fit(X[row : row + 1], [f"class {row}"])
     assert clf.predict(X).tolist() == [f"class {row}" for row in range(len(X))]

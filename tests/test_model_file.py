@@ -22,6 +22,7 @@ from xlda.errors import DamagedFileError, NewerFileError
 from xlda.identity import BackboneIdentity
 from xlda.search import LSH, Dense, Fisher
 from xlda.search.dense import DenseIndex
+from xlda.search.tuning import N_QUERIES
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = sorted(DATA.glob("format-*.json"))
@@ -89,6 +90,52 @@ def test_what_is_special_of_the_golden_files_is_there():
         assert picked["candidates"] == tuple(saved["kept"])
     for name in ("format-2-layer", "format-3-layer"):
         assert xlda.load(DATA / f"{name}.xlda").memory()["imported layer"] > 0
+
+
+@pytest.mark.parametrize("answers", GOLDEN, ids=lambda path: path.stem)
+def test_a_model_that_was_saved_before_there_was_another_is_plain_lda(answers, tmp_path):
+    clf = xlda.load(answers.with_suffix(".xlda"))
+    assert clf.model == "lda"
+    assert clf.power_ == clf.power != "auto"
+    clf.save(tmp_path / "m.xlda")
+    again = xlda.load(tmp_path / "m.xlda")
+    assert (again.model, again.shrinkage, again.power) == ("lda", clf.shrinkage, clf.power)
+
+
+def test_what_an_old_file_does_not_say_is_as_it_was_then(tmp_path):
+    tensors, metadata = contents(DATA / "format-3-plain.xlda")
+    sections = json.loads(metadata["sections"])
+    assert sections["params"]["version"] == 1
+    sections["params"]["info"] = {}
+    craft(tmp_path / "m.xlda", tensors, {**metadata, "sections": json.dumps(sections)})
+    clf = xlda.load(tmp_path / "m.xlda")
+    assert (clf.model, clf.shrinkage, clf.power, clf.power_) == ("lda", 0.3, None, None)
+
+
+SPREADS = {
+    "not symmetric": np.arange(4.0).reshape(2, 2),
+    "of another size": np.eye(3),
+    "of another type": np.eye(2, dtype=np.float32),
+    "no number": np.full((2, 2), np.nan),
+}
+
+
+@pytest.mark.parametrize("wrong", [*SPREADS, "size 0", "size nan", "share 2", "share missing"])
+def test_a_kept_spread_that_cannot_be_is_refused(wrong, tmp_path):
+    X = [[0.0, 1.0], [1.0, 3.0], [5.0, 5.0], [6.0, 4.0]]
+    XLDA(covariance="fixed").fit(X, list("aabb")).save(tmp_path / "m.xlda")
+    tensors, metadata = contents(tmp_path / "m.xlda")
+    sections = json.loads(metadata["sections"])
+    numbers = sections["moments"]["info"]
+    if wrong in SPREADS:
+        tensors["moments/spread"] = SPREADS[wrong]
+    elif wrong == "share missing":
+        del numbers["spread_share"]
+    else:
+        name, value = wrong.split()
+        numbers[f"spread_{name}"] = float(value)
+    craft(tmp_path / "m.xlda", tensors, {**metadata, "sections": json.dumps(sections)})
+    refused(tmp_path / "m.xlda")
 
 
 def picked_by(clf):
@@ -336,7 +383,7 @@ def test_sections_that_are_none_are_refused(tmp_path):
     made_up = [[], None, 1, "text", {}, {**sections, "params": []}]
     for name in sections:
         for entry, wrong in (
-            ("version", (0, -1, True, "1", None, 1.0, [], 2)),
+            ("version", (0, -1, True, "1", None, 1.0, [], model_file.KNOWN[name] + 1)),
             ("info", ([], None, 1, "text", {})),
             ("may_be_ignored", (None, 1, "yes", [])),
         ):
@@ -417,7 +464,7 @@ def test_a_plan_that_cannot_be_is_not_used(tmp_path):
     tensors, metadata = contents(DATA / "format-3-half-plan.xlda")
     sections = json.loads(metadata["sections"])
     plan = sections["search"]["info"]["fisher"]
-    picked = picked_by(xlda.load(DATA / "format-3-half-plan.xlda"))
+    picked = {**picked_by(xlda.load(DATA / "format-3-half-plan.xlda")), "queries it was picked on": N_QUERIES}
     wrong = [{}, {**plan, "prefixes": [10, 10], "kept": [9, 1], "kept_for_five": [9, 5]}]
     for entry, values in {
         "prefixes": ([], [0], [-1], [11], [10**9], [2.5], [True], ["a"], None, 10, [5, 10], [[10]]),
@@ -461,7 +508,7 @@ def test_a_search_may_keep_what_it_likes(data, tmp_path):
     @dataclass(frozen=True)
     class Slow(Dense):
         def index(self, classes, previous=None):
-            return Index(classes.weights, classes.bias)
+            return Index(classes.rows)
 
         def restored(self, saved):
             taken.append(saved)

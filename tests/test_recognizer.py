@@ -98,9 +98,9 @@ class TestOpening:
         assert recognizer.path == Path("new.xlda").resolve()
 
     def test_parameters_are_for_a_new_model(self, shop):
-        assert Recognizer.open(shop, shrinkage=0.3).classifier.shrinkage == 0.3
+        assert Recognizer.open(shop, shrinkage="auto").classifier.shrinkage == "auto"
         with pytest.raises(
-            ValueError, match=r"was made with shrinkage=0\.3; got 0\.5, which is for a new model"
+            ValueError, match=r"was made with shrinkage='auto'; got 0\.5, which is for a new model"
         ):
             Recognizer.open(shop, shrinkage=0.5)
         for path in (shop, "new.xlda"):

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conftest import blobs
+from conftest import blobs, lda
 from xlda import XLDA
 
 # Every check of scikit-learn's passes. What it does not check, and is different here on purpose:
@@ -24,6 +24,7 @@ DEVIATIONS: dict[str, str] = {}
 @parametrize_with_checks(
     [
         XLDA(),
+        lda(),
         XLDA(power=0.5, priors="empirical", renew=0),
         XLDA(covariance="fixed", shrinkage="oas"),
         XLDA(shrinkage="ledoit-wolf", shrinkage_target="identity"),
@@ -43,7 +44,7 @@ def test_same_as_scikit_learns_lda(shrinkage, n_features, rng):
     queries = rng.normal(size=(500, n_features)) * 2
     oracle = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage).fit(X, y)
     # scikit-learn divides the scatter by n, XLDA by n - C: the same once every sample counts a billion times.
-    clf = XLDA(priors="empirical", shrinkage=shrinkage).fit(X, y, sample_weight=np.full(len(X), 1e9))
+    clf = lda(priors="empirical", shrinkage=shrinkage).fit(X, y, sample_weight=np.full(len(X), 1e9))
     np.testing.assert_array_equal(clf.predict(queries), oracle.predict(queries))
     np.testing.assert_allclose(clf.predict_proba(queries), oracle.predict_proba(queries), atol=1e-6)
     np.testing.assert_allclose(clf.decision_function(queries), oracle.decision_function(queries), atol=1e-6)
@@ -63,7 +64,7 @@ def test_same_predictions_as_scikit_learns_lda_with_plain_samples(rng):
     X, y = blobs(rng, n_samples=600)
     y = np.arange(600) % 6
     oracle = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.3).fit(X, y)
-    clf = XLDA(priors="empirical").fit(X, y)
+    clf = lda(priors="empirical").fit(X, y)
     np.testing.assert_array_equal(clf.predict(X), oracle.predict(X))
     np.testing.assert_allclose(clf.covariance_ * (600 - 6) / 600, plain_covariance(X, y), atol=1e-10)
 

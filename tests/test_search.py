@@ -10,13 +10,15 @@ import pytest
 from sklearn.base import clone
 
 import xlda
+from conftest import lda
 from xlda import XLDA
 from xlda.head import head
 from xlda.search import LSH, Dense, Faiss, Fisher, chosen_search
+from xlda.search.class_rows import ClassRows
 from xlda.search.coordinates import fisher_coordinates
 from xlda.search.dense import DenseIndex
-from xlda.search.protocol import Classes
 from xlda.search.ranking import best_columns, best_places, merged, top_of_shortlists
+from xlda.search.tuning import Plan
 
 
 def faiss(**settings):
@@ -39,14 +41,21 @@ class TwoStages(Fisher):
     """Fisher with a plan that has two stages and keeps few."""
 
     def index(self, classes, previous=None):
-        from xlda.search import fisher as module
-        from xlda.search.tuning import Plan
+        d, n = len(classes.centre), int(classes.live.sum())
+        prefixes = (d // 2, d) if d > 1 else (1,)
+        plan = Plan(prefixes, (max(n // 2, 1), 20), (n, 40), n, 0.999, 1, 1.0)
+        return Fisher(plan=plan).index(classes)
 
-        d, n = len(classes.centre), int(np.isfinite(classes.bias).sum())
-        plan = Plan((max(d // 2, 1), d), (max(n // 2, 1), 20), (n, 40), n, 0.999, 1, 1.0)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "tuned", lambda *_: plan)
-            return super().index(classes)
+
+class Kept(Dense):
+    """Keeps the classes that it is given."""
+
+    def __init__(self, kept):
+        object.__setattr__(self, "kept", kept)
+
+    def index(self, classes, previous=None):
+        self.kept.append(classes)
+        return super().index(classes, previous)
 
 
 @pytest.fixture(autouse=True)
@@ -114,8 +123,8 @@ def test_a_class_learned_by_the_last_call_is_found_by_the_next(search, rng, monk
         sample = 40 * rng.normal(size=(1, X.shape[1])).astype(np.float32)
         assert clf.partial_fit(sample, [new]).predict(sample) == [new]
         assert clf.predict_topk(sample, 3)[0][0, 0] == new
-    assert len(clf._current_head().weights) > len(first.weights)  # some have been brought in by now
-    assert clf._current_head().inverse is first.inverse
+    assert len(clf._current_head().index.rows) > len(first.index.rows)  # some have been brought in by now
+    assert clf._current_head().space.centre is first.space.centre
 
 
 def test_a_class_that_moves_is_found_where_it_is_now(search, rng, monkeypatch):
@@ -316,7 +325,7 @@ def test_fisher_can_be_given_queries(rng):
 @pytest.mark.parametrize("bad", [np.ones((3, 5)), np.ones(24), np.ones((0, 24)), np.full((2, 24), np.nan)])
 def test_fisher_refuses_queries_that_do_not_fit(bad, rng):
     X, y, _ = characters(rng, n_classes=50)
-    with pytest.raises(ValueError, match=r"queries that are finite and of shape \(n, 24\)"):
+    with pytest.raises(ValueError, match=r"queries that are finite and of shape \(n, n_features\)"):
         XLDA(search=Fisher(queries=bad)).fit(X, y)
 
 
@@ -334,14 +343,16 @@ def test_fisher_makes_a_new_plan_only_when_classes_have_grown(rng):
 def test_coordinates_are_those_of_scikit_learn(rng):
     """Distances in all coordinates rank classes as LDA does; the spread is largest first."""
     X, y, queries = characters(rng, n_classes=30, dtype=np.float64)
-    lda = XLDA(shrinkage=0.1).fit(X, y)._current_head()
-    classes = Classes(lda.weights, lda.bias, lda.half_norms, lda.inverse, lda.centre, None, None)
-    coordinates = fisher_coordinates(classes, 24)
+    kept = []
+    search = Kept(kept)
+    head = lda(shrinkage=0.1, search=search).fit(X, y)._current_head()
+    coordinates = fisher_coordinates(kept[0], 24)
     assert (np.diff(coordinates.spread) <= 1e-9).all()
-    points, means = (queries - lda.centre) @ coordinates.of_queries, lda.weights @ coordinates.of_weights
+    points = (queries - head.centre) @ coordinates.of_queries
+    means = head.index.rows.weights @ coordinates.of_weights
     np.testing.assert_allclose((means**2).mean(axis=0), coordinates.spread, rtol=1e-6)
     distances = ((points[:, None] - means[None]) ** 2).sum(axis=2)
-    scores = lda.scores(queries)
+    scores = head.scores(queries)
     np.testing.assert_allclose(
         -0.5 * (distances - distances[:, :1]), scores - scores[:, :1], atol=1e-6 * np.abs(scores).max()
     )
@@ -350,7 +361,7 @@ def test_coordinates_are_those_of_scikit_learn(rng):
 def test_lsh_is_the_published_way(rng):
     """Against the formulas as written: hyperplanes over raw means, C/10 nearest by Hamming distance."""
     X, y, queries = characters(rng, n_classes=200)
-    clf = XLDA(search=LSH(n_bits=128, inactive="zero"), renew=0).fit(X, y)
+    clf = lda(search=LSH(n_bits=128, inactive="zero"), renew=0).fit(X, y)
     logits = clf.decision_function(queries)
     exact = clone(clf).set_params(search="dense").fit(X, y).decision_function(queries)
     planes = np.random.default_rng(0).standard_normal((24, 128))
@@ -457,7 +468,7 @@ def test_the_best_places_are_the_largest_scores(n, m, kind, rng):
 def test_shortlists_are_ranked_by_exact_scores(rng):
     weights, bias, queries = rng.normal(size=(50, 4)), rng.normal(size=50), rng.normal(size=(20, 4))
     shortlists = [np.sort(rng.choice(50, size, replace=False)) for size in [0, 1, 2, *[40] * 17]]
-    rows, scores = top_of_shortlists(weights, bias, queries, shortlists, 3)
+    rows, scores = top_of_shortlists(ClassRows((weights,), bias), queries, shortlists, 3)
     for number, shortlist in enumerate(shortlists):
         exact = weights[shortlist] @ queries[number] + bias[shortlist]
         order = np.argsort(-exact)[:3]

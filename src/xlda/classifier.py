@@ -228,10 +228,15 @@ class XLDA(Learned, Predictor):
         if not self.__sklearn_is_fitted__():
             check_parameters(self)
             check_mergeable(self, other)
-            return self._become(copy.deepcopy(other))
+            self._become(copy.deepcopy(other))
+            self._model.started_with = learning_parameters(self)
+            return self
         self._require_start("merge")
         check_mergeable(self, other)
         self._model.merge(other._model)
+        if not hasattr(self, "power_") and hasattr(other, "power_"):
+            self.power_ = other.power_
+            self._model.started_with = learning_parameters(self)
         self.backbone_ = self.backbone_ or other.backbone_
         self.batch_keys_ = list(dict.fromkeys([*self.batch_keys_, *other.batch_keys_]))
         return self
@@ -385,12 +390,11 @@ class XLDA(Learned, Predictor):
         embeddings, labels, weights = checked_samples(self, X, y, sample_weight, min_samples)
         if not started:
             self._start()
+        self._model.started_with = learning_parameters(self)  # with the power, if it was chosen just now
         if weights is not None and self.rule == "slda":
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
         ahead = () if classes is None else label_list(classes, "classes")
         self._model.learn(embeddings, labels, weights, ahead)
-        if not started:
-            self._model.started_with = learning_parameters(self)
         return self
 
     def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:

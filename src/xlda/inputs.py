@@ -31,9 +31,8 @@ def checked_samples(
 ) -> tuple[Array, list[Label], Array | None]:
     """Checked embeddings, labels and weights, without the samples whose weight is 0."""
     X = plain_array(estimator, X, min_samples)
-    if not hasattr(estimator, "power_") and len(X):
-        estimator.power_ = chosen_power(estimator.power, X)
-    power = getattr(estimator, "power_", None)
+    is_chosen = hasattr(estimator, "power_")
+    power = estimator.power_ if is_chosen else chosen_power(estimator.power, X)
     embeddings = prepared(X, power)
     if power is not None and estimator.power == "auto" and embeddings.size and embeddings.min() < 0:
         warnings.warn(OTHER_SIGN.format(power), stacklevel=4)
@@ -47,6 +46,8 @@ def checked_samples(
             f"X has {len(embeddings)}, y has {len(labels)}."
         )
     weights = checked_weights(sample_weight, len(embeddings))
+    if len(X) and not is_chosen:
+        estimator.power_ = power
     if weights is None:
         return embeddings, labels, None
     check_magnitude(embeddings, weights.max(initial=0.0))

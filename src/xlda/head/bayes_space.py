@@ -165,14 +165,14 @@ class BayesSpace:
 
         That they vary there by more than others do is left to the next renewal.
         """
-        least = self._far(counts)
-        if not (np.square(raw @ self.probe).sum(axis=1) > UNSURE * least).any():
+        about = np.square(raw @ self.probe).sum(axis=1)
+        if not (about > UNSURE * self._far(counts, about)).any():
             return self, np.zeros((len(raw), self.directions.shape[1]), raw.dtype)
         outside = raw @ self.whitening - means @ self.basis.T
-        known = counts * self.elsewhere
-        share = known / (known + 1.0)  # of what is seen of a class mean, that is true
+        squares = np.square(outside).sum(axis=1)
+        share, least = self._share(counts, squares), self._far(counts, squares)
         directions, crowded = self.directions, self.crowded
-        for row in np.flatnonzero(np.square(outside).sum(axis=1) > least):
+        for row in np.flatnonzero(squares > least):
             rest = outside[row] - directions @ (directions.T @ outside[row])
             rest -= directions @ (directions.T @ rest)  # once more, for what rounding left
             length = float(np.linalg.norm(rest))
@@ -191,14 +191,27 @@ class BayesSpace:
         rotation = np.asfortranarray(np.column_stack([self.rotation, added]))
         return replace(self, directions=directions, rotation=rotation, crowded=crowded), along
 
-    def _far(self, counts: Array) -> Array:
+    def _share(self, counts: Array, squares: Array) -> Array:
+        """Of what is seen of class means at these squared distances from the coordinates, how much is true.
+
+        Where directions were left out, most class means hardly vary there: one that is far off says itself
+        by how much, as it will when the coordinates are made anew.
+        """
+        psi = np.full(len(counts), self.elsewhere)
+        if self.left_out is not None:
+            noise = self.left_out.noise / np.maximum(counts, EMPTY)
+            psi += self.left_out.per_square * np.maximum(squares - noise, 0.0)
+        known = np.maximum(counts * psi, np.finfo(np.float64).tiny)
+        share: Array = known / (known + 1.0)
+        return share
+
+    def _far(self, counts: Array, squares: Array) -> Array:
         """Squared distance from the coordinates at which a class with so many samples needs a direction.
 
         So far that its samples become likelier by it, and farther than is usual where directions were left
         out.
         """
-        known = np.maximum(counts * self.elsewhere, np.finfo(np.float64).tiny)
-        share = known / (known + 1.0)
+        share = self._share(counts, squares)
         far = WORTH_A_DIRECTION / (share * (1.0 - 0.5 * share))
         if self.left_out is not None:
             usual = self.left_out.true + self.left_out.noise / np.maximum(counts, EMPTY)
@@ -219,7 +232,7 @@ class BayesSpace:
                 squares[some] = np.einsum("ij,ij->i", outside, outside)
 
         in_parallel_with_blas(measure, len(rows), parts_for(len(rows) * self.probe.size))
-        excess = squares / self._far(moments.counts_of(rows))
+        excess = squares / self._far(moments.counts_of(rows), squares)
         far = np.argsort(-excess, kind="stable")[: MOST_DIRECTIONS // 2]
         found: Rows = np.sort(rows[far[excess[far] > 1.0]])
         return found

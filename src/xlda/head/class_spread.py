@@ -31,6 +31,7 @@ MANY_CLASSES, N_PROBES = (
     8,
     128,
 )  # classes a feature, from which on lengths are estimated; by so many directions
+MOST_SINGLE = 1e4  # of an eigenvalue, as one far class makes it; beside a larger one float32 hides the others
 MOST_LOG = 400.0  # of the spread
 ROWS_AT_ONCE = 2048  # classes that are whitened at once
 
@@ -78,6 +79,7 @@ class LeftOut(NamedTuple):
 
     true: float  # sum of the variances of the true means,
     noise: float  # and of those of one sample about its mean
+    per_square: float  # variance along a new direction, for each unit of squared distance along it
 
 
 def class_spread(
@@ -112,6 +114,7 @@ def class_spread(
         left_out = LeftOut(
             float(np.maximum(measured, 0.0).sum() - np.maximum(measured[told], 0.0).sum()),
             float(means.noise * len(factor) - noise[told].sum()),
+            (1.0 - share) / worth,  # as it will be measured, once the one class is among the others
         )
         measured, basis = measured[told], basis[:, told]
     return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, left_out)
@@ -236,6 +239,9 @@ class _Whitened:
             half = solve_triangular(self._factor, scatter - per_mean * self._covariance, lower=True)
             matrix = solve_triangular(self._factor, half.T, lower=True).astype(self._whitening.dtype)
             values, basis = np.linalg.eigh(matrix)
+            if self._single and values[-1] > MOST_SINGLE:
+                self._single, self._whitening = False, self._exact_whitening
+                return self.directions(centre, weights, per_mean)
         else:
             shift = solve_triangular(self._factor, centre - self._base, lower=True)
             white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]

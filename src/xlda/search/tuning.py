@@ -132,11 +132,13 @@ def queries_to_tune(
         drawn[::2] += _into_the_family(classes, nearest_by(), rows[::2])
         return drawn
     given = np.asarray(queries, classes.centre.dtype)
+    wanted = f"Fisher needs queries that are finite and of shape (n, n_features); got shape {given.shape}."
     if given.ndim != 2 or not len(given) or not np.isfinite(given).all():
-        raise ValueError(
-            f"Fisher needs queries that are finite and of shape (n, d); got shape {given.shape}."
-        )
-    return classes.queries(given)
+        raise ValueError(wanted)
+    try:
+        return classes.queries(given)
+    except ValueError as error:  # they have another width
+        raise ValueError(wanted) from error
 
 
 def _into_the_family(classes: AnyClasses, points: Array, rows: Rows) -> Array:
