@@ -244,7 +244,7 @@ def orthogonal(clf, length, rng):
 def test_a_class_where_directions_were_left_out_is_found_by_the_next_call(distance, rng):
     X, y = flat(rng)
     clf = XLDA(power=None, renew=100.0).fit(X, y)
-    assert clf._current_head().space.left_out is not None
+    assert clf._current_head().space.spread.left_out is not None
     new = orthogonal(clf, distance, rng)
     assert_found_without_a_renewal(clf, new, 999)
     clf._model.upkeep.start_over()
@@ -252,13 +252,21 @@ def test_a_class_where_directions_were_left_out_is_found_by_the_next_call(distan
 
 
 def test_out_there_a_class_is_where_it_was_seen_as_far_as_that_is_true(rng):
-    """Along its direction samples vary by 1, and its mean is n psi / (n psi + 1) of what is seen."""
+    """Along its direction samples vary by 1, and its mean is n psi / (n psi + 1) of what is seen.
+
+    There psi is b t, and (1 - b) times what T will measure when it is among the others: rho^2 r^2 / sum rho^2.
+    """
     X = rng.normal(size=(40, 64))
     X[:20, 0] += 9
     clf = XLDA(power=None, renew=100.0).fit(X, np.repeat([0, 1], 20))
     new = orthogonal(clf, 30.0, rng)
     head = clf.partial_fit(np.repeat(new, 2, axis=0), [2, 2])._current_head()
-    psi, known = head.space.table.psi, 2 * head.space.elsewhere
+    psi, spread = head.space.table.psi, head.space.spread
+    rho, others = (
+        2 * spread.size / (2 * spread.size + 1),
+        2 * (20 * spread.size / (20 * spread.size + 1)) ** 2,
+    )
+    known = 2 * (spread.share * spread.size + (1 - spread.share) * rho**2 * 30.0**2 / others)
     log_variances = [0.5 * np.log(1 + psi / (n * psi + 1)).sum() for n in (2, 20)]
     mean, at_centre = 30.0 * known / (known + 1), log_variances[1] - log_variances[0]
     points = head.centre + np.array([[0.0], [0.5], [1.0]]) * (new - head.centre)

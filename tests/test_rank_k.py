@@ -9,7 +9,7 @@ from xlda.moments.rank_k import add_outer_products
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 7), (50, 7), (300, 64), (20, 301)])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 7), (50, 7), (3000, 9), (2000, 12), (300, 64), (20, 301)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-13)])
 def test_it_is_the_matrix_product(dtype, tolerance, n, d, threads, sign, rng):
     rows = rng.normal(size=(n, d)).astype(dtype)

@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.changed_rows import NewRows
-from xlda.head.class_spread import ClassSpread, LeftOut, probes
+from xlda.head.class_spread import ClassSpread, probes
 from xlda.head.count_table import CountTable, groups_of
 from xlda.head.layer_prior import LayerPrior
 from xlda.head.plain_space import check_half
@@ -51,10 +51,7 @@ class BayesSpace:
         Array  # (n_features, some): (x - centre) @ probe is about as long as what lies outside of the basis
     )
     table: CountTable
-    elsewhere: float  # psi of the directions
-    left_out: LeftOut | None = (
-        None  # where some of the directions in which class means differ are no coordinates
-    )
+    spread: ClassSpread  # without its matrices
     crowded: bool = False  # whether there was no room for another direction
     layer: LayerPrior | None = None  # rows of a layer, which count as samples beside the real ones
 
@@ -77,8 +74,7 @@ class BayesSpace:
             np.asfortranarray(whitening @ spread.basis, dtype),  # so that one query takes less time
             (whitening @ towards).astype(dtype),
             table,
-            spread.elsewhere,
-            spread.left_out,
+            spread.without_basis(),
             layer=layer,
         )
         return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
@@ -194,13 +190,11 @@ class BayesSpace:
     def _share(self, counts: Array, squares: Array) -> Array:
         """Of what is seen of class means at these squared distances from the coordinates, how much is true.
 
-        Where directions were left out, most class means hardly vary there: one that is far off says itself
-        by how much, as it will when the coordinates are made anew.
+        By how much class means vary out there, these say themselves, as they will when T is measured anew.
         """
-        psi = np.full(len(counts), self.elsewhere)
-        if self.left_out is not None:
-            noise = self.left_out.noise / np.maximum(counts, EMPTY)
-            psi += self.left_out.per_square * np.maximum(squares - noise, 0.0)
+        known = counts * self.spread.size
+        worth = known / (known + 1.0)
+        psi = self.spread.elsewhere + self.spread.per_square * worth**2 * squares
         known = np.maximum(counts * psi, np.finfo(np.float64).tiny)
         share: Array = known / (known + 1.0)
         return share
@@ -213,15 +207,15 @@ class BayesSpace:
         """
         share = self._share(counts, squares)
         far = WORTH_A_DIRECTION / (share * (1.0 - 0.5 * share))
-        if self.left_out is not None:
-            usual = self.left_out.true + self.left_out.noise / np.maximum(counts, EMPTY)
+        if self.spread.left_out is not None:
+            usual = self.spread.left_out.true + self.spread.left_out.noise / np.maximum(counts, EMPTY)
             far = np.maximum(far, UNUSUAL * usual)
         return far
 
     def lying_outside(self, moments: Moments) -> Rows:
         """Classes that lie so far outside of the coordinates that each may need a direction, the farthest."""
         rows = np.flatnonzero(moments.counts)
-        if self.left_out is None:
+        if self.spread.left_out is None:
             return rows[:0]
         squares = np.empty(len(rows))
 

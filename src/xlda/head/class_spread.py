@@ -46,12 +46,22 @@ class ClassSpread:
     size: float  # t: mean variance over all directions
     share: float  # b: of psi, that is t; the rest was measured
     measured: Array  # (n,): variance along each as it was measured, before it was shrunk
+    worth: float  # classes that all the means are worth
     left_out: LeftOut | None  # where the directions are not all in which class means differ
 
     @property
     def elsewhere(self) -> float:
         """Variance along a direction in which no class has gone yet."""
         return self.share * self.size
+
+    @property
+    def per_square(self) -> float:
+        """What is added to that for each unit of squared distance at which a well-known class is out there."""
+        return (1.0 - self.share) / self.worth
+
+    def without_basis(self) -> ClassSpread:
+        """The numbers alone."""
+        return replace(self, basis=self.basis[:, :0].copy())
 
     def with_directions(self, products: Array) -> ClassSpread:
         """The same, and the directions of vectors in whitened space whose products v v.T have this sum."""
@@ -79,7 +89,6 @@ class LeftOut(NamedTuple):
 
     true: float  # sum of the variances of the true means,
     noise: float  # and of those of one sample about its mean
-    per_square: float  # variance along a new direction, for each unit of squared distance along it
 
 
 def class_spread(
@@ -114,10 +123,9 @@ def class_spread(
         left_out = LeftOut(
             float(np.maximum(measured, 0.0).sum() - np.maximum(measured[told], 0.0).sum()),
             float(means.noise * len(factor) - noise[told].sum()),
-            (1.0 - share) / worth,  # as it will be measured, once the one class is among the others
         )
         measured, basis = measured[told], basis[:, told]
-    return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, left_out)
+    return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, worth, left_out)
 
 
 def _psi(values: Array, size: float, share: float) -> Array:

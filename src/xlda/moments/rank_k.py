@@ -36,7 +36,7 @@ def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> 
     _check(rows, product, total)
     d = rows.shape[1]
     parts = parts_for(rows.size * d)
-    edges = [round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED for part in range(parts)] + [d]
+    edges = [min(round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED, d) for part in range(parts)] + [d]
 
     def multiply(_start: int, _stop: int, part: int) -> None:
         _multiply_panel(rows, sign, edges[part], edges[part + 1], product)
@@ -67,6 +67,8 @@ def _check(rows: Array, product: Array, total: Array) -> None:
 
 def _multiply_panel(rows: Array, sign: int, first: int, last: int, product: Array) -> None:
     """Columns `first` to `last` of the product: what is above the diagonal block, and its upper triangle."""
+    if first == last:
+        return
     blas = _BLAS[rows.dtype]
     n, d = _int(rows.shape[0]), _int(rows.shape[1])
     above, width = _int(first), _int(last - first)
