@@ -14,7 +14,7 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-# All benchmarks, and the report on them. PRESET=quick takes minutes, standard up to two hours, full a day or more.
+# All benchmarks, and the report on them. PRESET=quick takes minutes, standard up to three hours, full a day or more.
 PRESET ?= standard
 report: .venv/.ready-to-measure
 	$(BIN)/python benchmarks/run.py --preset $(PRESET)

@@ -22,13 +22,12 @@ standard deviation over seeds (other characters, another order). Times are for l
 for being ready to predict after each group. *Kept* is what a method must keep, *peak* the most memory of its
 process above that of the data."""
 METHODS = """\
-**XLDA** has its default parameters, **XLDA, model=lda** is plain LDA with the same power and shrinkage.
-**SLDA as published** is the rule of Hayes & Kanan (2020) that the paper builds on, with its shrinkage of
-0.0001, over embeddings as they are; with the power and the shrinkage of XLDA's defaults, what is left of the
-difference to plain LDA is the rule. **Ridge on random features** is made after RanPAC (McDonnell et al.,
-2023): 5,000 random features, the ridge chosen on held-out samples. **FC, fine-tuned** is a layer that goes on
-training with each new group. The two at the bottom get all data at once, which a stream does not give: an FC
-layer trained to convergence, and scikit-learn's `LinearDiscriminantAnalysis`; at each checkpoint they choose
+**XLDA** has its default parameters. **SLDA as published** is the rule of Hayes & Kanan (2020) that the
+paper builds on, with its shrinkage of 0.0001; with the shrinkage of XLDA's defaults, what is left of the
+difference is the rule. **Ridge on random features** is made after RanPAC (McDonnell et al., 2023): 5,000
+random features, the ridge chosen on held-out samples. **FC, fine-tuned** is a layer that goes on training
+with each new group. The two at the bottom get all data at once, which a stream does not give: an FC layer
+trained to convergence, and scikit-learn's `LinearDiscriminantAnalysis`; at each checkpoint they choose
 among the classes seen."""
 ORDER = """\
 ### In which order

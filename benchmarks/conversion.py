@@ -157,7 +157,7 @@ def which_part(
     weight: np.ndarray, X: np.ndarray, y: np.ndarray, labels: np.ndarray, asked: np.ndarray, truth: np.ndarray
 ) -> dict[str, float]:
     """The paper's T4: means or covariance of the converted layer replaced by those of labelled samples."""
-    fitted = XLDA(model="lda", power=None).fit(X, y)
+    fitted = XLDA(model="lda", shrinkage=0.3, power=None).fit(X, y)
     learned = dict(zip(fitted.classes_.tolist(), fitted.means_, strict=True))
     means = {"rows": weight.astype(np.float64), "trained": np.stack([learned[k] for k in labels.tolist()])}
     d = weight.shape[1]

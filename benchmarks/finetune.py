@@ -6,7 +6,7 @@ EfficientNet-Lite0 with its ImageNet weights learns characters of `xlda.glyphs`,
 layer is swapped for one of as many outputs as there are characters, which is at first
 
 - "random": as torch makes it;
-- "LDA": `XLDA(model="lda", power=None).to_linear()`, from embeddings of the training images;
+- "LDA": `XLDA(model="lda", shrinkage=0.3, power=None).to_linear()`, from embeddings of the training images;
 - "LDA, tempered": the same, its logits scaled by one number (benchmarks/tempering.py).
 
 Time to embed, to learn and to find the scale counts; evaluation does not. Then all weights are trained, by

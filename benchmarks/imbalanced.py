@@ -25,10 +25,10 @@ from typing import Any
 
 import cases
 import numpy as np
-from accuracy import STREAMING, taken_up
+from accuracy import taken_up
 from cases import Case
 from imbalanced_learners import NearestMeanByCosine, NearestSampleByCosine, TextbookBayes
-from learners import Learner, RandomFeatureRidge, Streaming
+from learners import PLAIN, Learner, RandomFeatureRidge, Streaming
 
 RESULTS = Path(__file__).parent / "results" / "imbalanced.json"
 MOST = 30  # samples of a character
@@ -42,6 +42,11 @@ HALVES_ONLY = 400  # classes: with so many nothing else is tried
 MOST_QUERIES = 5_000
 BATCH = 4096
 
+STREAMING: dict[str, dict[str, Any]] = {
+    "XLDA": {},
+    "XLDA, model=lda": {"model": "lda"},
+    "SLDA as published": {**PLAIN, "rule": "slda", "shrinkage": 1e-4, "shrinkage_target": "identity"},
+}
 FC = "FC, all at once"
 METHODS = (
     "XLDA",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from cases import Case
@@ -12,6 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from xlda import XLDA
 
 BLOCK = 1024  # queries at a time
+PLAIN: dict[str, Any] = {"model": "lda", "shrinkage": 0.3, "power": None}  # what the paper's tables are about
 
 
 class Learner(ABC):

@@ -38,6 +38,7 @@ import machine
 import numpy as np
 import peer_avalanche
 import peer_page
+from learners import PLAIN
 from peer_avalanche import BATCH, MORE_SHRINKAGE, SHRINKAGE, Part
 
 from xlda import XLDA
@@ -63,8 +64,8 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
             "search": "dense",
         },
     ),
-    "default": ("XLDA", {}),
-    "lda": ("XLDA, model=lda", {"model": "lda"}),
+    "default": ("XLDA", PLAIN),
+    "power": ("XLDA, power=0.5", {**PLAIN, "power": 0.5}),
 }
 NAMES = PEERS | {way: name for way, (name, _) in OURS.items()}
 

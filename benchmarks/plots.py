@@ -7,7 +7,7 @@ from typing import Any
 
 COLOURS = {
     "XLDA": "#1d4ed8",
-    "XLDA, model=lda": "#7c3aed",
+    "XLDA, power=0.5": "#7c3aed",
     "SLDA as published": "#b45309",
     "SLDA, shrinkage of XLDA": "#d97706",
     "nearest mean": "#6b7280",

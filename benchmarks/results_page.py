@@ -52,6 +52,7 @@ DRAWINGS: list[tuple[str, Callable[[Results, Path], None]]] = [
     ("conversion", paper_page.draw_conversion),
     ("edge", edge_page.draw),
 ]
+BESIDE = "What the default model adds is on [another page](imbalanced.md). "
 COMMANDS = {"standard": "make report", "quick": "make report PRESET=quick", "full": "make report PRESET=full"}
 
 
@@ -82,7 +83,9 @@ def opening(results: Results, preset: str) -> str:
     raw = "../benchmarks/results" if preset == "standard" else "raw"
     seconds = sum(found.get("seconds", 0.0) for found in results.values())
     return (
-        "What XLDA does, measured beside the paper's tables and beside other methods. "
+        "What XLDA does, measured beside the paper's tables and beside other methods. On this page it is "
+        'plain LDA, as the paper has it: `model="lda", shrinkage=0.3, power=None`. '
+        f"{BESIDE if preset == 'standard' else ''}"
         f"`{COMMANDS[preset]}` makes this page and every figure on it; that took {duration(seconds)} here, "
         "besides drawing the characters. "
         f"Raw results are in [{raw.removeprefix('../')}]({raw})."

@@ -8,6 +8,7 @@ sample of each class, the scale is that at which it is least surprised by them, 
 from __future__ import annotations
 
 import numpy as np
+from learners import PLAIN
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
@@ -23,7 +24,7 @@ def surprise(logits: np.ndarray, rows: np.ndarray) -> float:
 
 def plain_lda() -> XLDA:
     """What is a layer exactly, over embeddings as they are, also while counts differ."""
-    return XLDA(model="lda", power=None)
+    return XLDA(**PLAIN)
 
 
 def layer_of(clf: XLDA) -> tuple[np.ndarray, np.ndarray]:

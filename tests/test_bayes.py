@@ -254,7 +254,7 @@ def test_a_class_where_directions_were_left_out_is_found_by_the_next_call(distan
 def test_out_there_a_class_is_where_it_was_seen_as_far_as_that_is_true(rng):
     """Along its direction samples vary by 1, and its mean is n psi / (n psi + 1) of what is seen.
 
-    There psi is b t, and (1 - b) times what T will measure when it is among the others: rho^2 r^2 / sum rho^2.
+    There psi is b t, and (1 - b) times what T will measure with it: rho^2 r^2 / sum rho^2.
     """
     X = rng.normal(size=(40, 64))
     X[:20, 0] += 9

@@ -29,14 +29,13 @@ def learn_and_forget(model: XLDA, data: DrawnCharacters) -> tuple[dict[str, Any]
         figures[when] = float(model.score(test, data.test.labels))
         figures[f"{when}_there"] = float(model.score(asked.embeddings, asked.labels))
 
-    weight, bias = model.to_linear()
-    before, answers = test @ weight.T + bias, model.predict(test)
+    model.set_params(renew=0.0)  # scores of all that was learned, each time
+    before, answers = model.decision_function(test), model.predict(test)
     ask("before")
     model.partial_fit(mixed_up.embeddings, wrong)
     ask("mistaken")
     model.forget(mixed_up.embeddings, wrong)
-    weight, bias = model.to_linear()
-    after = test @ weight.T + bias
+    after = model.decision_function(test)
     ask("after")
     figures["n_same"], figures["n_test"] = int(np.sum(answers == model.predict(test))), len(test)
     return figures, float(np.abs(after - before).max() / before.std())

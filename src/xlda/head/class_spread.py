@@ -56,7 +56,7 @@ class ClassSpread:
 
     @property
     def per_square(self) -> float:
-        """What is added to that for each unit of squared distance at which a well-known class is out there."""
+        """What is added to that for each unit of squared distance at which a known class is out there."""
         return (1.0 - self.share) / self.worth
 
     def without_basis(self) -> ClassSpread:

@@ -17,7 +17,7 @@ def rounded_counts(counts: Array) -> Array:
     """Counts, near ones taken for the same.
 
     >>> rounded_counts(np.array([3.0, 999.0, 1000.0]))
-    array([   3., 1002., 1002.])
+    array([   3.        , 1002.05779158, 1002.05779158])
     """
     whole = (counts <= FEW) & (counts == np.round(counts))
     steps = np.round(np.log2(np.maximum(counts, np.finfo(np.float64).tiny)) * STEPS) / STEPS
