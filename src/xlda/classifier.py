@@ -276,8 +276,8 @@ class XLDA(Learned, Predictor):
             "auto" is as said above. "identity" and "weights" are the paper's: rows are taken for class means,
             the covariance is I or that of the rows, and the bias is ignored; such a classifier forgets as
             soon as it learns, and is here for comparison. An array (n_features, n_features) is taken for the
-            covariance within classes, with this classifier's shrinkage: so comes back what `to_linear` gave,
-            where the shrinkage is a number.
+            covariance within classes, with this classifier's shrinkage, and rows for those of model="lda": so
+            comes back what `to_linear` of such a one gave, where the shrinkage is a number.
         embeddings
             (n_samples, n_features), or anything that `xlda.open_source` takes, with labels=None. With less
             than two a class they do more harm than good, and are left out, with a warning.

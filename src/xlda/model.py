@@ -81,12 +81,13 @@ class Model:
         """Let a class go; what it taught about the covariance stays."""
         with self.lock, interrupt_afterwards():
             row = int(self.labels.rows([label])[0])
+            count = float(self.moments.counts_of(np.array([row]))[0])
             self.moments.drop(row)
             self.labels.remove(label)
             if self.layer_rows is not None and self.layer_rows.has(row):
                 self.layer_rows = self.layer_rows.without(row) or None
                 self.upkeep.start_over()
-            self.upkeep.changed(np.array([row]))
+            self.upkeep.changed(np.array([row]), count)  # it is missed in how class means differ
 
     def rename(self, old: Label, new: Label) -> None:
         """Give a class another label."""

@@ -47,7 +47,9 @@ def with_defaults(assume: Any, params: dict[str, Any]) -> tuple[Any, dict[str, A
     if not isinstance(covariance, str) or covariance in ("auto", *PUBLISHED):
         warnings.warn("from_linear(covariance=...) is now assume=....", DeprecationWarning, stacklevel=3)
         assume, params = covariance, {name: params[name] for name in params if name != "covariance"}
-    if isinstance(assume, str) and assume in PUBLISHED:
+    if not isinstance(assume, str):
+        params = {"model": "lda", **params}  # whose rows they are taken for
+    elif assume in PUBLISHED:
         params = {"model": "lda", "shrinkage": 1e-4, "shrinkage_target": "identity", **params}
     return assume, params
 
