@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "imbalanced.md"
 RESULTS = HERE / "results" / "imbalanced.json"
 
-COMMAND = "python benchmarks/imbalanced.py --npz grocery_lite0.npz --many many.npz --five five.npz"
+COMMAND = "python benchmarks/imbalanced.py --npz grocery_lite0.npz"
+OF_CHARACTERS = " --many many.npz --five five.npz"
 INTRODUCTION = """\
 # One sample beside many
 
@@ -65,9 +66,11 @@ def stored() -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """The whole page."""
+    drawn = any(found["source"] == "characters" for found in results["settings"])
     made = (
-        f"Made by `{COMMAND}`\nin {duration(results['seconds'])}: {machine.in_words(results['machine'])}. "
-        "The files are those of `benchmarks/characters.py`."
+        f"Made by `{COMMAND}{OF_CHARACTERS if drawn else ''}`\n"
+        f"in {duration(results['seconds'])}: {machine.in_words(results['machine'])}. "
+        "Files of characters are those of `benchmarks/characters.py`."
     )
     parts = [INTRODUCTION, METHODS, made]
     by_source = groupby(results["settings"], key=lambda found: (found["source"], found["classes"]))
