@@ -47,9 +47,7 @@ class BayesSpace:
     basis: Array  # (n_features, n_coordinates): orthonormal, of whitened space
     directions: Array  # (n_features, n_directions): the same, added for classes that lie outside of the basis
     rotation: Array  # (n_features, width): whitening @ (basis, directions)
-    probe: (
-        Array  # (n_features, some): (x - centre) @ probe is about as long as what lies outside of the basis
-    )
+    probe: Array  # (n_features, some): (x - centre) @ probe is about as long as x is outside of the basis
     table: CountTable
     spread: ClassSpread  # without its matrices
     crowded: bool = False  # whether there was no room for another direction
@@ -92,7 +90,7 @@ class BayesSpace:
     @property
     def nbytes(self) -> int:
         """Memory."""
-        arrays = [self.whitening, self.basis, self.directions, self.rotation]
+        arrays = [self.whitening, self.basis, self.directions, self.rotation, self.probe]
         if self.layer is not None:
             arrays.append(self.layer.into)
         return sum(array.nbytes for array in arrays) + self.table.nbytes

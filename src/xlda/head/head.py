@@ -261,7 +261,7 @@ def _can_tell(moments: Moments, covariance: Array, layer_rows: LayerRows | None)
 def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> KeptSpread | None:
     """How class means differ as of now, to be kept with a frozen covariance; None where nobody can tell."""
     covariance = moments.covariance()
-    if moments.n_seen < 2 or not has_variance(covariance):
+    if not _can_tell(moments, covariance, None):
         return None
     factor, _ = covariance_factor(covariance, moments.dof, shrinkage, target)
     assert factor is not None  # there is variance
