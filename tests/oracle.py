@@ -90,8 +90,16 @@ def class_spread(k, counts, noise):
     values, directions = values[::-1], (span @ turn)[:, ::-1]
     if b < 0.5:
         along = np.array([u @ noise @ u for u in directions.T])
-        told = values > per_mean * along * ((1 + np.sqrt(d * (w**2).sum())) ** 2 - 1)
-        told[0] = told[0] or not told.any()
+        gamma = d * (w**2).sum()
+        edge = (1 + np.sqrt(gamma)) ** 2
+        for j, of_mean in enumerate(per_mean * along):
+            eigenvalue = values[j] / of_mean + 1
+            if eigenvalue <= edge:
+                values[j] = 0
+            else:  # of one spike, and of its square cosine to what was measured (Paul 2007)
+                spike = np.max(np.roots([1, 1 + gamma - eigenvalue, gamma]))
+                values[j] = of_mean * spike * (1 - gamma / spike**2) / (1 + gamma / spike)
+        told = np.argsort(-values, kind="stable")[: max((values > 0).sum(), 1)]
         values, directions = values[told], directions[:, told]
     psi = np.maximum(values, 1e-3) if t <= 1e-3 else (1 - b) * np.maximum(values, 0) + b * t
     return centre, directions, psi, t, b

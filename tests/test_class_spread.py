@@ -12,7 +12,7 @@ from test_bayes import assert_same_differences, expected, unequal
 from xlda import XLDA
 from xlda.head import class_spread as module
 from xlda.head.class_spread import LEAST, class_spread
-from xlda.head.covariance import covariance_factor
+from xlda.head.covariance import Whitening, covariance_factor
 from xlda.head.head import spread_to_keep
 from xlda.moments import Moments
 
@@ -22,7 +22,8 @@ def spread_of(X, y, kept=None, weights=None):
     moments.update(X, y, weights)
     covariance = moments.covariance()
     factor, _ = covariance_factor(covariance, moments.dof, "auto", "trace")
-    return class_spread(moments, factor, covariance, kept), factor
+    whitening = Whitening.by(factor)
+    return class_spread(moments, whitening, covariance, kept), whitening
 
 
 def by_the_loop(X, y):
@@ -108,8 +109,8 @@ def test_lengths_that_are_estimated_are_right_on_average(rng, monkeypatch):
 
 def test_what_is_kept_gives_the_same_again(rng):
     X, y, _ = unequal(rng, [1, 2, 5, 9] * 20, 8)
-    spread, factor = spread_of(X, y)
-    again, _ = spread_of(X, y, spread.kept(factor))
+    spread, whitening = spread_of(X, y)
+    again, _ = spread_of(X, y, spread.kept(whitening))
     np.testing.assert_allclose(again.psi[: len(spread.psi)], spread.psi, rtol=1e-6)
     assert (again.size, again.share) == (spread.size, spread.share)
 

@@ -129,3 +129,42 @@ def test_scores_of_some_rows_are_those_among_all(n_rows, rng):
     np.testing.assert_allclose(rows.scores(np.stack([query, query]))[1], expected)
     np.testing.assert_allclose(rows.scores_of(query, some), np.array(expected)[some])
     np.testing.assert_allclose(rows.taken(some).scores(query), np.array(expected)[some])
+
+
+# -- the coordinates after those of all stages
+
+
+def rest_of(clf):
+    index = clf._current_head().index
+    return index.rows.parts[len(index.stages) :]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_only_float32_is_kept_shorter(dtype, rng):
+    X, y, queries = long_tail(rng, dtype=dtype)
+    plan = Plan((8,), (600,), (600,), 600, 0.999, 10, 1.0)
+    clf = XLDA(search=Fisher(plan=plan)).fit(X, y)
+    assert [part.dtype for part in rest_of(clf)] == [np.float16 if dtype == np.float32 else np.float64]
+    assert rest_of(clf)[0].shape[1] > 4
+    wanted = exact(clf).decision_function(queries)
+    scores = clf.decision_function(queries)
+    np.testing.assert_allclose(scores, wanted, atol=0.3 if dtype == np.float32 else 1e-9)
+    clear = np.diff(np.sort(wanted, axis=1)[:, -2:]).ravel() > 1.0
+    np.testing.assert_array_equal(clf.predict(queries)[clear], clf.classes_[wanted.argmax(axis=1)][clear])
+
+
+def test_what_float16_cannot_hold_stays_as_long_as_it_is(rng, monkeypatch):
+    X, y, _ = long_tail(rng)
+    plan = Plan((8,), (600,), (600,), 600, 0.999, 10, 1.0)
+    monkeypatch.setattr("xlda._internal.half_precision.MOST", 0.1)
+    clf = XLDA(search=Fisher(plan=plan)).fit(X, y)
+    assert [part.dtype for part in rest_of(clf)] == [np.float32]
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(7.0, np.float16), (1e6, np.float32)])
+def test_new_rows_make_the_others_longer_where_they_must(value, dtype):
+    rows = ClassRows((np.ones((3, 2), np.float32), np.ones((3, 1), np.float16)), np.zeros(3, np.float32))
+    new = ClassRows((np.full((1, 3), value, np.float32),), np.ones(1, np.float32))
+    patched = rows.with_rows(new, np.array([1]), 4)
+    assert patched.parts[1].dtype == dtype
+    np.testing.assert_array_equal(patched.parts[1], [[1.0], [value], [1.0], [0.0]])

@@ -17,20 +17,20 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.changed_rows import NewRows
 from xlda.head.class_spread import ClassSpread, probes
 from xlda.head.count_table import CountTable, groups_of
+from xlda.head.covariance import Whitening
 from xlda.head.layer_prior import LayerPrior
 from xlda.head.plain_space import check_half
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns, Squares
 from xlda.search.protocol import OrderedClasses
 
-ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
+ROWS_AT_ONCE = 256  # classes whose weights are made at once: they fit into a cache
 MOST_DIRECTIONS = 64  # added for classes that lie outside of the coordinates, before these are made anew
 WORTH_A_DIRECTION = 1.0  # by so much the logarithm of the probability of its samples must grow
 UNSURE = 0.5  # times that distance, by the probe: looked at more closely
@@ -55,22 +55,20 @@ class BayesSpace:
 
     @classmethod
     def of(
-        cls, factor: Array, spread: ClassSpread, moments: Moments, layer: LayerPrior | None = None
+        cls, whitening: Whitening, spread: ClassSpread, moments: Moments, layer: LayerPrior | None = None
     ) -> BayesSpace:
-        """All coordinates there are, where factor @ factor.T is the covariance within classes."""
-        dtype, d = moments.dtype, len(factor)
-        whitening = solve_triangular(factor, np.eye(d), lower=True).T
-        counts = moments.counts
-        towards = probes(d)
-        towards = towards - spread.basis @ (spread.basis.T @ towards)
+        """All coordinates there are."""
+        dtype, d, counts = moments.dtype, len(spread.centre), moments.counts
+        basis, towards = spread.basis, probes(d)
+        towards = towards - basis @ (basis.T @ towards)
         table = CountTable.of(spread.psi, groups_of(counts[counts > 0])[0], dtype)
         space = cls(
             spread.centre.astype(dtype),
-            whitening.astype(dtype),
-            spread.basis.astype(dtype),
+            whitening.matrix.astype(dtype),
+            basis.astype(dtype),
             np.empty((d, 0), dtype),
-            np.asfortranarray(whitening @ spread.basis, dtype),  # so that one query takes less time
-            (whitening @ towards).astype(dtype),
+            np.asfortranarray(whitening.matrix @ basis, dtype),  # so that one query takes less time
+            (whitening.matrix @ towards).astype(dtype),
             table,
             spread.without_basis(),
             layer=layer,

@@ -14,12 +14,13 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from xlda._internal.arrays import Array
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.count_table import groups_of
+from xlda.head.covariance import Whitening
 from xlda.moments import Moments
 from xlda.moments.moments import KeptSpread
 
@@ -28,7 +29,7 @@ CLASSES_A_FEATURE = 8.0  # times as many classes as this says: T is half known
 MOSTLY_MEASURED = 0.5  # with a smaller share of T assumed, directions that chance may have made are left out
 NOTHING, NOTHING_SINGLE = 1e-10, 1e-6  # of the largest eigenvalue: below it there is no direction
 MANY_CLASSES = 8  # a feature: the lengths of more are estimated,
-N_PROBES = 128  # by so many directions
+N_PROBES = 64  # by so many directions
 MOST_SINGLE = 1e4  # of an eigenvalue, as one far class makes it; beside a larger one float32 hides the others
 MOST_LOG = 400.0  # of the spread
 ROWS_AT_ONCE = 2048  # classes that are whitened at once
@@ -76,9 +77,9 @@ class ClassSpread:
             measured=np.append(self.measured, np.zeros(n)),
         )
 
-    def kept(self, factor: Array) -> KeptSpread:
-        """What can be kept for ever: T in the units of the embeddings, with the factor of the covariance."""
-        raw = factor @ self.basis
+    def kept(self, whitening: Whitening) -> KeptSpread:
+        """What can be kept for ever: T in the units of the embeddings."""
+        raw = whitening.factor @ self.basis
         return KeptSpread((raw * self.measured) @ raw.T, self.size, self.share)
 
 
@@ -90,40 +91,57 @@ class LeftOut(NamedTuple):
 
 
 def class_spread(
-    moments: Moments, factor: Array, covariance: Array, kept: KeptSpread | None = None
+    moments: Moments, whitening: Whitening, covariance: Array, kept: KeptSpread | None = None
 ) -> ClassSpread:
-    """T of the classes that have samples, two or more; factor @ factor.T is the shrunk covariance within.
+    """T of the classes that have samples, two or more; `covariance` is that within classes, not shrunk.
 
     With `kept`, T is as it was then, and only the directions are those of the classes as they are now.
     Costs O(C d^2 + d^3), and O(C^2 d) where there are fewer classes than features.
     """
-    means = _Whitened(moments, factor, covariance)
+    means, d = _Whitened(moments, whitening, covariance), len(covariance)
     size = means.spread() if kept is None else kept.size
     weights, bias_factor, worth = means.weights(size)
     per_mean = float((weights * means.classes / means.counts).sum())  # one over the samples of a mean
     centre = means.centre(size)
     if kept is None:
-        share = 1.0 / (1.0 + (CLASSES_A_FEATURE * worth / len(factor)) ** 2)
+        share = 1.0 / (1.0 + (CLASSES_A_FEATURE * worth / d) ** 2)
         measured, basis, noise = means.directions(centre, bias_factor * weights, per_mean)
     else:
         share = kept.share
         _, basis, _ = means.directions(centre, weights, 0.0)
-        half = solve_triangular(factor, kept.matrix, lower=True)
-        measured, turn = np.linalg.eigh(basis.T @ solve_triangular(factor, half.T, lower=True) @ basis)
+        raw_basis = whitening.matrix @ basis
+        measured, turn = np.linalg.eigh(raw_basis.T @ kept.matrix @ raw_basis)
         measured, basis = measured[::-1], basis @ turn[:, ::-1]
         noise = np.zeros(len(measured))
     left_out = None
     if share < MOSTLY_MEASURED and len(measured):
-        n_means = 1.0 / float(means.classes @ weights**2)
-        by_chance = per_mean * noise * ((1.0 + (len(factor) / n_means) ** 0.5) ** 2 - 1.0)
-        told = np.flatnonzero(measured > np.maximum(by_chance, NOTHING * measured[0]))
-        told = told if len(told) else np.arange(1)
+        features_a_mean = d * float(means.classes @ weights**2)
+        true = _along_what_was_measured(measured, per_mean * noise, features_a_mean)
+        order = np.argsort(-true, kind="stable")
+        told = order[: max(int((true > NOTHING * measured[0]).sum()), 1)]
         left_out = LeftOut(
             float(np.maximum(measured, 0.0).sum() - np.maximum(measured[told], 0.0).sum()),
-            float(means.noise * len(factor) - noise[told].sum()),
+            float(means.noise * d - noise[told].sum()),
         )
-        measured, basis = measured[told], basis[:, told]
+        measured, basis = true[told], basis[:, told]
     return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, worth, left_out)
+
+
+def _along_what_was_measured(measured: Array, noise: Array, features_a_mean: float) -> Array:
+    """Variance of the true means along directions in which they seemed to vary by `measured`.
+
+    `noise` is what learned means vary by beside that. A direction that was measured is chosen for its noise
+    as well and so is off the true one, the more the fewer means there are; none of one is true whose
+    variance is no larger than noise alone may have made it.
+    """
+    seen = measured - features_a_mean * noise
+    root = np.sqrt(np.maximum(seen**2 - 4.0 * features_a_mean * noise**2, 0.0))
+    signal = 0.5 * (seen + root)  # along the true direction
+    told = (seen > 0.0) & (root > 0.0)
+    along = np.zeros_like(signal)
+    squares = signal**2 - features_a_mean * noise**2
+    np.divide(squares, signal + features_a_mean * noise, out=along, where=told)
+    return along
 
 
 def _psi(values: Array, size: float, share: float) -> Array:
@@ -155,20 +173,20 @@ class _Whitened:
     by less on the whole: what they do vary by is taken off what the means do.
     """
 
-    def __init__(self, moments: Moments, factor: Array, covariance: Array) -> None:
-        self._moments, self._factor, self._covariance = moments, factor, covariance
+    def __init__(self, moments: Moments, whitening: Whitening, covariance: Array) -> None:
+        self._moments, self._exact, self._covariance = moments, whitening, covariance
         rows = np.flatnonzero(moments.counts)
         self._base = moments.centre()
         self.counts, groups = groups_of(moments.counts_of(rows))
         order = np.argsort(groups, kind="stable")  # classes with as many samples together
         self.rows, self._groups = rows[order], groups[order]
         self.classes = np.bincount(self._groups).astype(np.float64)  # in each group
-        d, n_groups = len(factor), len(self.counts)
+        d, n_groups = len(covariance), len(self.counts)
         self._single = moments.dtype == np.float32 and len(self.rows) > d
-        self._exact_whitening = solve_triangular(factor, np.eye(d), lower=True).T
-        self._whitening = self._exact_whitening.astype(np.float32 if self._single else np.float64)
-        self.noise = float(np.vdot(self._exact_whitening, covariance @ self._exact_whitening)) / d
-        towards = self._exact_whitening
+        self._whitening = whitening.matrix.astype(np.float32 if self._single else np.float64)
+        within = covariance.astype(self._whitening.dtype, copy=False)
+        self.noise = float(np.vdot(self._whitening, within @ self._whitening)) / d
+        towards = whitening.matrix
         if len(self.rows) > MANY_CLASSES * d:  # the lengths of so many need not be exact: their mean will be
             towards = towards @ probes(d)
         towards = towards.astype(self._whitening.dtype)
@@ -179,7 +197,7 @@ class _Whitened:
             white = raw @ towards
             squares = np.einsum("ij,ij->i", white, white, dtype=np.float64)
             groups, first = np.unique(self._groups[some], return_index=True)
-            sums = np.add.reduceat(raw, first, axis=0)
+            sums = [group.sum(axis=0) for group in np.split(raw, first[1:])]
             with adding:
                 self._squares[groups] += np.add.reduceat(squares, first)
                 raw_sums[groups] += sums
@@ -188,7 +206,7 @@ class _Whitened:
 
         adding = Lock()
         self._each_block(self._base, add)
-        self._sums = raw_sums @ self._exact_whitening
+        self._sums = raw_sums @ whitening.matrix
 
     def spread(self) -> float:
         """t: the mean variance of class means over all directions, where they count by what they are worth.
@@ -222,7 +240,7 @@ class _Whitened:
 
     def centre(self, size: float) -> Array:
         """Where class means lie, in the units of the embeddings."""
-        centre: Array = self._base + self._factor @ self._centre(size)
+        centre: Array = self._base + self._exact.factor @ self._centre(size)
         return centre
 
     def directions(self, centre: Array, weights: Array, per_mean: float) -> tuple[Array, Array, Array]:
@@ -231,7 +249,7 @@ class _Whitened:
         They are those in which the means scatter at all: weighted, about the centre, less `per_mean` times
         what samples do.
         """
-        d, n = len(self._factor), len(self.rows)
+        d, n = len(self._covariance), len(self.rows)
         if n > d:
             scatter, adding, scale = np.zeros((d, d)), Lock(), np.sqrt(weights).astype(self._whitening.dtype)
 
@@ -242,20 +260,20 @@ class _Whitened:
                     scatter.__iadd__(products)
 
             self._each_block(centre, add)
-            half = solve_triangular(self._factor, scatter - per_mean * self._covariance, lower=True)
-            matrix = solve_triangular(self._factor, half.T, lower=True).astype(self._whitening.dtype)
-            values, basis = np.linalg.eigh(matrix)
+            scatter -= per_mean * self._covariance
+            white = self._exact.matrix.T @ scatter @ self._exact.matrix
+            values, basis = eigh(white.astype(self._whitening.dtype, copy=False), driver="evd")
             if self._single and values[-1] > MOST_SINGLE:
-                self._single, self._whitening = False, self._exact_whitening
+                self._single, self._whitening = False, self._exact.matrix
                 return self.directions(centre, weights, per_mean)
         else:
-            shift = solve_triangular(self._factor, centre - self._base, lower=True)
+            shift = (centre - self._base) @ self._exact.matrix
             white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]
             values, vectors = np.linalg.eigh(white @ white.T)
             values, vectors = values[1:], vectors[:, 1:]  # the means about their centre are one less
             some = values > NOTHING * max(values[-1], 0.0)
             span = white.T @ (vectors[:, some] / np.sqrt(values[some]))
-            of_span = self._exact_whitening @ span
+            of_span = self._exact.matrix @ span
             within = np.diag(values[some]) - per_mean * (of_span.T @ self._covariance @ of_span)
             values, turn = np.linalg.eigh(within)
             basis = span @ turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -87,15 +88,25 @@ class CountTable:
 
     def of_means(self, weights: Array, groups: Rows, start: int = 0) -> Array:
         """What the means add to that, (n,)."""
-        variance = self.variance[:, start : start + weights.shape[1]].astype(weights.dtype)
-        added: Array = -0.5 * np.einsum("ij,ij,ij->i", weights, weights, variance[groups])
+        products = weights * weights
+        products *= self._half_variance[:, start : start + weights.shape[1]].take(groups, axis=0)
+        added: Array = -products.sum(axis=1)
         return added
 
     def of_variances(self, groups: Rows, start: int, stop: int) -> Array:
         """What the variances add to that, (n,), less what those of the first group do."""
-        logs = 0.5 * np.log(self.variance[:, start:stop]).sum(axis=1)
+        logs = self._half_logs[:, start:stop].sum(axis=1)
         added: Array = (logs[:1] - logs)[groups]
         return added
+
+    @cached_property
+    def _half_variance(self) -> Array:
+        return (0.5 * self.variance).astype(self.gain.dtype)
+
+    @cached_property
+    def _half_logs(self) -> Array:
+        logs: Array = 0.5 * np.log(self.variance)
+        return logs
 
     def _with(self, counts: Array) -> CountTable:
         variance = _variance(self.psi, counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -103,6 +104,25 @@ def covariance_factor(
             stacklevel=2,
         )
     return factor, used
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """Units in which samples of a class have the covariance I, float64."""
+
+    factor: Array  # (d, d), lower triangle L: L @ L.T is the shrunk covariance
+    matrix: Array  # (d, d): x @ matrix is in these units
+
+    @classmethod
+    def by(cls, factor: Array) -> Whitening:
+        """The units of a factor of the covariance.
+
+        >>> Whitening.by(np.diag([2.0, 4.0])).matrix
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]])
+        """
+        inverse, _ = lapack.dtrtri(factor, lower=True)
+        return cls(factor, np.tril(inverse).T)
 
 
 def has_variance(covariance: Array) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,14 @@ from xlda._internal.arrays import Array, Rows
 from xlda.head.bayes_space import MOST_DIRECTIONS, BayesSpace
 from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.head.class_spread import class_spread
-from xlda.head.covariance import Shrinkage, Target, covariance_factor, has_variance, inverse_covariance
+from xlda.head.covariance import (
+    Shrinkage,
+    Target,
+    Whitening,
+    covariance_factor,
+    has_variance,
+    inverse_covariance,
+)
 from xlda.head.layer_prior import fitted_prior, with_layer_directions
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.model_samples import sampled_queries
@@ -225,18 +232,17 @@ def new_head(
     hardly any samples, it is plain LDA.
     """
     covariance, with_priors = moments.covariance(), priors == "empirical"
+    last = None if previous is None else previous.index
+    wanted = _Wanted(
+        moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
+    )
     space: PlainSpace | BayesSpace
     fitted, outside = None, np.empty(0, np.intp)
-    last = None if previous is None else previous.index
     if model == "lda" or not _can_tell(moments, covariance, layer_rows):
-        space, used, index, fitted = _plain(
-            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
-        )
+        space, used, index, fitted = _plain(wanted)
         n_coordinates = space.width
     else:
-        space, used, index = _bayes(
-            moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
-        )
+        space, used, index = _bayes(wanted)
         n_coordinates, outside = space.n_coordinates + MOST_DIRECTIONS, space.lying_outside(moments)
     head = Head(
         table=table,
@@ -265,47 +271,45 @@ def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> Ke
         return None
     factor, _ = covariance_factor(covariance, moments.dof, shrinkage, target)
     assert factor is not None  # there is variance
-    return class_spread(moments, factor, covariance).kept(factor)
+    whitening = Whitening.by(factor)
+    return class_spread(moments, whitening, covariance).kept(whitening)
 
 
-def _bayes(
-    moments: Moments,
-    covariance: Array,
-    n_rows: int,
-    shrinkage: Shrinkage,
-    target: Target,
-    with_priors: bool,
-    search: Search,
-    last: Index | None,
-    layer_rows: LayerRows | None,
-) -> tuple[BayesSpace, float, Index]:
-    factor, used = covariance_factor(covariance, moments.dof, shrinkage, target)
+class _Wanted(NamedTuple):
+    """What a head is made from."""
+
+    moments: Moments
+    covariance: Array
+    n_rows: int
+    shrinkage: Shrinkage
+    target: Target
+    with_priors: bool
+    search: Search
+    last: Index | None  # of the head before
+    layer_rows: LayerRows | None
+
+
+def _bayes(wanted: _Wanted) -> tuple[BayesSpace, float, Index]:
+    moments, covariance = wanted.moments, wanted.covariance
+    factor, used = covariance_factor(covariance, moments.dof, wanted.shrinkage, wanted.target)
     assert factor is not None  # there is variance
-    spread, layer = class_spread(moments, factor, covariance, moments.kept_spread), None
-    if layer_rows is not None:
-        spread = with_layer_directions(spread, factor, layer_rows)
-        layer = fitted_prior(layer_rows, moments, spread, factor, with_priors)
-    space = BayesSpace.of(factor, spread, moments, layer)
-    index = search.index(space.classes(moments, n_rows, with_priors), last)
+    whitening = Whitening.by(factor)
+    spread, layer = class_spread(moments, whitening, covariance, moments.kept_spread), None
+    if wanted.layer_rows is not None:
+        spread = with_layer_directions(spread, whitening, wanted.layer_rows)
+        layer = fitted_prior(wanted.layer_rows, moments, spread, whitening, wanted.with_priors)
+    space = BayesSpace.of(whitening, spread, moments, layer)
+    index = wanted.search.index(space.classes(moments, wanted.n_rows, wanted.with_priors), wanted.last)
     return space, used, index
 
 
-def _plain(
-    moments: Moments,
-    covariance: Array,
-    n_rows: int,
-    shrinkage: Shrinkage,
-    target: Target,
-    with_priors: bool,
-    search: Search,
-    last: Index | None,
-    layer_rows: LayerRows | None,
-) -> tuple[PlainSpace, float, Index, FittedLayerRows | None]:
-    inverse64, used = inverse_covariance(covariance, moments.dof, shrinkage, target)
+def _plain(wanted: _Wanted) -> tuple[PlainSpace, float, Index, FittedLayerRows | None]:
+    moments, n_rows, search, layer_rows = wanted.moments, wanted.n_rows, wanted.search, wanted.layer_rows
+    inverse64, used = inverse_covariance(wanted.covariance, moments.dof, wanted.shrinkage, wanted.target)
     dtype = moments.dtype
     centre = moments.centre().astype(dtype)
     space = PlainSpace(centre, inverse64.astype(dtype), inverse64 @ centre)
-    new = space.all_rows(moments, n_rows, with_priors)
+    new = space.all_rows(moments, n_rows, wanted.with_priors)
     fitted = None
     if layer_rows is not None:
         if moments.n_seen:
@@ -323,7 +327,7 @@ def _plain(
 
     rows = ClassRows((new.weights,), new.bias)
     classes = Classes(rows, new.half_norms, space.inverse, centre, means, draw, space.queries)
-    return space, used, search.index(classes, last), fitted
+    return space, used, search.index(classes, wanted.last), fitted
 
 
 def _means_of(

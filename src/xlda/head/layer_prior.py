@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from xlda._internal.arrays import Array, Rows
 from xlda.head.class_spread import ClassSpread
+from xlda.head.covariance import Whitening
 from xlda.head.layer_rows import LayerRows
 from xlda.moments import Moments
 
@@ -70,21 +70,21 @@ class LayerPrior:
         return weights, bias
 
 
-def with_layer_directions(spread: ClassSpread, factor: Array, kept: LayerRows) -> ClassSpread:
+def with_layer_directions(spread: ClassSpread, whitening: Whitening, kept: LayerRows) -> ClassSpread:
     """The directions in which class means differ, and then those in which only the layer's rows do."""
     rows = np.flatnonzero(kept.worth)
     common = kept.weights[rows].mean(axis=0, dtype=np.float64)
-    products = np.zeros_like(factor)
+    products = np.zeros_like(whitening.factor)
     for block in _blocks(rows):
-        some = (kept.weights[block] - common) @ factor
+        some = (kept.weights[block] - common) @ whitening.factor
         products += some.T @ some
     return spread.with_directions(products)
 
 
 def fitted_prior(
-    kept: LayerRows, moments: Moments, spread: ClassSpread, factor: Array, with_priors: bool
+    kept: LayerRows, moments: Moments, spread: ClassSpread, whitening: Whitening, with_priors: bool
 ) -> LayerPrior:
-    """The layer fitted to the samples of its own classes; factor @ factor.T is the covariance within.
+    """The layer fitted to the samples of its own classes.
 
     What the rows of these classes by their samples have in common takes the place of what the layer's have.
     The scale is that of least squares, from the layer's logits to theirs over queries as they are expected.
@@ -92,9 +92,9 @@ def fitted_prior(
     some thousand classes at most.
     """
     imported = np.flatnonzero(kept.worth)
-    plain = _as_it_is(kept, imported, moments.dtype, spread, factor)
+    plain = _as_it_is(kept, imported, moments.dtype, spread, whitening)
     counts = moments.counts
-    classes = _classes(imported[counts[imported] > 0], moments, spread, factor, with_priors)
+    classes = _classes(imported[counts[imported] > 0], moments, spread, whitening, with_priors)
     weights, means = classes.weights, classes.means
     about = means - means.mean(axis=0)
     queries = about.T @ about / len(means) + np.diag(classes.variances.mean(axis=0))  # their covariance
@@ -121,10 +121,10 @@ def fitted_prior(
 
 
 def _as_it_is(
-    kept: LayerRows, imported: Rows, dtype: np.dtype[np.floating], spread: ClassSpread, factor: Array
+    kept: LayerRows, imported: Rows, dtype: np.dtype[np.floating], spread: ClassSpread, whitening: Whitening
 ) -> LayerPrior:
     """The layer in the coordinates, less what its rows have in common."""
-    into = factor @ spread.basis
+    into = whitening.factor @ spread.basis
     return LayerPrior(
         kept=kept,
         into=into.astype(dtype),
@@ -149,15 +149,16 @@ class _Classes(NamedTuple):
     bias: Array  # (n,): but for the logarithms of the variances
 
 
-def _classes(rows: Rows, moments: Moments, spread: ClassSpread, factor: Array, with_priors: bool) -> _Classes:
+def _classes(
+    rows: Rows, moments: Moments, spread: ClassSpread, whitening: Whitening, with_priors: bool
+) -> _Classes:
     if len(rows) > MOST_CLASSES:
         rows = np.sort(np.random.default_rng(0).choice(rows, MOST_CLASSES, replace=False))
     counts = moments.counts_of(rows)
     known = counts[:, None] * spread.psi
     variances = 1.0 + spread.psi / (known + 1.0)
     raw = moments.means_from(spread.centre, rows).astype(np.float64)
-    white = solve_triangular(factor, raw.T, lower=True).T
-    means = (white @ spread.basis) * (known / (known + 1.0))
+    means = (raw @ whitening.matrix @ spread.basis) * (known / (known + 1.0))
     weights = means / variances
     bias = -0.5 * np.einsum("ij,ij->i", means, weights)
     if with_priors:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
+from xlda._internal.half_precision import fits_half, times_weights
 
 MOST_GATHERED = 0.25  # of all rows; with more, scoring all of them is faster
 
@@ -196,7 +196,8 @@ def rows_of(parts: Sequence[Columns]) -> ClassRows:
 
 
 def _patched(array: Array, other: Array, rows: Rows, n_rows: int, empty: float = 0.0) -> Array:
-    patched = np.full((n_rows, *array.shape[1:]), empty, array.dtype)
+    dtype = array.dtype if fits_half(other) else np.promote_types(array.dtype, other.dtype)
+    patched = np.full((n_rows, *array.shape[1:]), empty, dtype)
     patched[: len(array)] = array
     patched[rows] = other
     return patched

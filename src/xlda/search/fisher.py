@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import times_weights
+from xlda._internal.half_precision import fits_half, times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.search.class_rows import ClassRows, Columns, joined, rows_of
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
@@ -62,15 +62,11 @@ class Fisher:
         if plan is not None:
             parts = classes.parts(plan.edges(classes.width))
         else:
-            edges = edges_of(classes.width)
-            pieces = classes.parts(edges)
+            pieces = classes.parts(edges_of(classes.width))
             queries = queries_to_tune(classes, self.queries, self.seed, lambda: joined(pieces[:3]).weights)
-            plan = tuned(pieces, queries, self.target)
-            parts = []
-            for start, stop in pairwise(plan.edges(classes.width)):
-                some = (piece for edge, piece in zip(edges, pieces, strict=False) if start <= edge < stop)
-                parts.append(joined(list(some)))
-        return FisherIndex(self, plan, None, tuple(parts[: len(plan.prefixes)]), rows_of(parts))
+            plan, parts = tuned(pieces, queries, self.target)
+        index = FisherIndex(self, plan, None, tuple(parts[: len(plan.prefixes)]), rows_of(parts))
+        return index if index._sooner_without(k=1) else index._with_short_rest()
 
     def _of_plain(self, classes: Classes, plan: Plan | None) -> FisherIndex:
         n_coordinates = min(MOST_COORDINATES, len(classes.centre)) if plan is None else plan.prefixes[-1]
@@ -80,7 +76,7 @@ class Fisher:
         if plan is None:
             queries = queries_to_tune(classes, self.queries, self.seed, lambda: points)
             pieces = nearness(points, priors, edges_of(n_coordinates))
-            plan = tuned(
+            plan, stages = tuned(
                 pieces,
                 queries @ coordinates.of_queries,
                 self.target,
@@ -88,7 +84,8 @@ class Fisher:
                 len(classes.centre),
             )
             coordinates = coordinates.first(plan.prefixes[-1])
-        stages = nearness(points, priors, [0, *plan.prefixes])
+        else:
+            stages = nearness(points, priors, [0, *plan.prefixes])
         return FisherIndex(self, plan, coordinates, tuple(stages), classes.rows)
 
     def restored(self, saved: dict[str, Any]) -> Fisher:
@@ -148,6 +145,17 @@ class FisherIndex:
         rescored = self.plan.n_kept(len(self.stages) - 1, k) * (ROW + GATHERED * d)
         saved = PRODUCT * n_rows * (d - self.plan.prefixes[-1])
         return bool(saved < SEARCHED + rescored)
+
+    def _with_short_rest(self) -> FisherIndex:
+        """The coordinates after those of all stages as float16, if they are float32 and fit.
+
+        Only the few classes that come so far are scored by them, and classes differ least along these.
+        """
+        n_stages, parts = len(self.stages), self.rows.parts
+        if not all(part.dtype == np.float32 and fits_half(part) for part in parts[n_stages:]):
+            return self
+        rest = (part.astype(np.float16) for part in parts[n_stages:])
+        return replace(self, rows=replace(self.rows, parts=(*parts[:n_stages], *rest)))
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda.search.class_rows import Columns
+from xlda._internal.threads import in_parallel_with_blas, parts_for
+from xlda.search.class_rows import Columns, joined
 from xlda.search.protocol import AnyClasses
-from xlda.search.ranking import best_columns
+from xlda.search.ranking import best_columns, best_places
 
 PREFIXES = (32, 48, 64, 96, 128, 192, 256, 384)
 FIVE = 5  # of the best: what `predict_topk` gives unless told otherwise
 NEAREST_BY = 64  # coordinates that say which classes are near to another
 FAMILIES = (2, 4, 8)  # how many of them
 N_QUERIES = 1024  # drawn from the model where none are given
-SCORES_AT_ONCE = 2**21  # entries of a block of scores, one for each prefix
+CHOSEN_BY = 4  # one in so many queries says which prefixes to look at
+SCORES_AT_ONCE = 2**20  # entries of a block of scores, one for each prefix
 MOST_COORDINATES = 384  # that a stage may use
 MOST = 2**48  # classes, and more than there can be
 
@@ -85,15 +87,46 @@ def tuned(
     target: float,
     exact: Callable[[slice], Array] | None = None,
     n_exact: int = 0,
-) -> Plan:
-    """The plan of least cost that keeps the exact winner of the share `target` of the queries.
+) -> tuple[Plan, list[Columns]]:
+    """The plan of least cost that keeps the exact winner of the share `target` of the queries; its stages.
 
     `queries` are in the coordinates of the `pieces`, which follow one another. Exact scores are those of all
-    pieces; or `exact` gives them, for some of the queries, from `n_exact` numbers a class. Costs one dense
-    product of queries and classes.
+    pieces; or `exact` gives them, for some of the queries, from `n_exact` numbers a class. After the stages
+    comes the rest of the pieces, if they say what is exact. Prefixes are chosen by some of the queries, for
+    which each is tried; how many to keep is measured on all. Costs a dense product of queries and classes.
     """
     stops = np.cumsum([piece.width for piece in pieces]).tolist()
-    best, five = _places_of_winners(pieces, stops, queries, exact)
+    n_live = int(np.isfinite(pieces[0].offsets).sum())
+    chosen = _cheapest(pieces, stops, queries[: len(queries) // CHOSEN_BY + 1], target, exact, n_exact)
+    ends = chosen if exact is not None or chosen[-1] == stops[-1] else (*chosen, stops[-1])
+    parts = []
+    for start, stop in pairwise((0, *ends)):
+        parts.append(joined([piece for end, piece in zip(stops, pieces, strict=True) if start < end <= stop]))
+    best, five = _places_of_winners(parts, list(ends), queries, exact)
+    kept = _enough([best[p] for p in chosen], target)
+    found = np.all([best[p] <= some for p, some in zip(chosen, kept, strict=True)], axis=0)
+    plan = Plan(
+        chosen,
+        kept,
+        _enough([five[p] for p in chosen], target),
+        n_live,
+        target,
+        len(queries),
+        float(found.mean()),
+    )
+    return plan, parts
+
+
+def _cheapest(
+    pieces: Sequence[Columns],
+    stops: list[int],
+    queries: Array,
+    target: float,
+    exact: Callable[[slice], Array] | None,
+    n_exact: int,
+) -> tuple[int, ...]:
+    """The prefixes of least cost."""
+    best, _ = _places_of_winners(pieces, stops, queries, exact)
     n_live = int(np.isfinite(pieces[0].offsets).sum())
     if exact is None:
         n_exact = stops[-1]
@@ -106,18 +139,7 @@ def tuned(
 
     prefixes = [stop for stop in stops if stop <= MOST_COORDINATES]
     ways = [way for n_stages in range(1, MOST_STAGES + 1) for way in combinations(prefixes, n_stages)]
-    chosen = min(ways, key=cost)
-    kept = _enough([best[p] for p in chosen], target)
-    found = np.all([best[p] <= some for p, some in zip(chosen, kept, strict=True)], axis=0)
-    return Plan(
-        chosen,
-        kept,
-        _enough([five[p] for p in chosen], target),
-        n_live,
-        target,
-        len(queries),
-        float(found.mean()),
-    )
+    return min(ways, key=cost)
 
 
 def queries_to_tune(
@@ -150,11 +172,16 @@ def _into_the_family(classes: AnyClasses, points: Array, rows: Rows) -> Array:
     some = points[:, :NEAREST_BY]
     squared = np.where(classes.live, np.einsum("ij,ij->i", some, some), np.inf)
     ways = np.zeros((len(rows), len(classes.centre)), points.dtype)
-    for number, row in enumerate(rows):
-        distances = squared - 2 * (some @ some[row])
-        size = min(FAMILIES[number % len(FAMILIES)], int(np.isfinite(squared).sum()))
-        family = np.argpartition(distances, size - 1)[:size]
-        ways[number] = classes.means(family).mean(axis=0) - classes.means(np.array([row]))[0]
+    n_live = int(np.isfinite(squared).sum())
+
+    def find(start: int, stop: int, _part: int) -> None:
+        for number in range(start, stop):
+            row = rows[number]
+            nearness = 2 * (some @ some[row]) - squared
+            family = best_places(nearness, min(FAMILIES[number % len(FAMILIES)], n_live))
+            ways[number] = classes.means(family).mean(axis=0) - classes.means(np.array([row]))[0]
+
+    in_parallel_with_blas(find, len(rows), parts_for(len(rows) * some.size))
     return ways
 
 
@@ -180,15 +207,20 @@ def _places_of_winners(
     five = {stop: np.empty(len(queries), np.intp) for stop in stops}
     n_rows, n_live = len(pieces[0]), int(np.isfinite(pieces[0].offsets).sum())
     step = max(1, SCORES_AT_ONCE // max(n_rows, 1))
-    for start in range(0, len(queries), step):
-        block = slice(start, min(start + step, len(queries)))
-        by_prefix = list(accumulate(_by_piece(pieces, stops, queries[block])))
-        scores = by_prefix[-1].copy() if exact is None else exact(block)
-        winners = best_columns(scores, min(FIVE, n_live))[0]
-        for stop, scores in zip(stops, by_prefix, strict=True):
-            of_winners = np.take_along_axis(scores, winners, axis=1)
-            best[stop][block] = (scores >= of_winners[:, :1]).sum(axis=1)
-            five[stop][block] = (scores >= of_winners.min(axis=1, keepdims=True)).sum(axis=1)
+
+    def rank(begin: int, end: int, _part: int) -> None:
+        for start in range(begin, end, step):
+            block = slice(start, min(start + step, end))
+            by_prefix = list(accumulate(_by_piece(pieces, stops, queries[block])))
+            scores = by_prefix[-1].copy() if exact is None else exact(block)
+            winners = best_columns(scores, min(FIVE, n_live))[0]
+            for stop, scores in zip(stops, by_prefix, strict=True):
+                of_winners = np.take_along_axis(scores, winners, axis=1)
+                best[stop][block] = np.count_nonzero(scores >= of_winners[:, :1], axis=1)
+                least = of_winners.min(axis=1, keepdims=True)
+                five[stop][block] = np.count_nonzero(scores >= least, axis=1)
+
+    in_parallel_with_blas(rank, len(queries), parts_for(len(queries) * n_rows * stops[-1]))
     return best, five
 
 
