@@ -49,6 +49,7 @@ READERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Classes have different numbers of samples")
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("size", [1, 7, A_FEW])
 def test_nobody_can_tell_that_samples_were_kept_back(size, read, rng):
