@@ -49,7 +49,7 @@ class Folds:
 def random_folds(kept: Kept, total: float) -> Folds:
     """Samples of every class spread over the folds: what is left is like what is asked for."""
     n = max(N_FOLDS, int(np.ceil(kept.weights.sum() / max(LARGEST_FOLD * total, 1.0))))
-    return Folds(_numbered(kept.rows) % n, n)
+    return Folds(np.arange(len(kept.rows)) % n, n)  # they are in the order of their classes
 
 
 def visit_folds(kept: Kept) -> Folds:
@@ -86,7 +86,7 @@ def without_samples(moments: Moments, kept: Kept, folds: Folds, head_of: NewHead
 
 def without_classes(moments: Moments, kept: Kept, head_of: NewHead) -> Iterator[Scored]:
     """Samples scored by the classifier that does not have their classes, some of these at a time."""
-    rows = np.unique(kept.rows)
+    rows = kept.rows[np.sort(np.unique(kept.rows, return_index=True)[1])]  # not in the order of arrival
     for number in range(N_FOLDS):
         gone = rows[number::N_FOLDS]
         rest = copy.deepcopy(moments)
@@ -106,12 +106,3 @@ def _scored(head: Head, moments: Moments, kept: Kept, asked: Rows) -> Scored:
         best[some], found = head.top(embeddings, k)
         scores[some] = found - head.unknown_scores(embeddings)[:, None]
     return Scored(asked, best, scores, moments.counts_of(best[:, 0]))
-
-
-def _numbered(rows: Rows) -> Array:
-    """The number of each sample among those of its class, in their order; classes begin at various ones."""
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    numbers = np.empty(len(rows), np.intp)
-    numbers[order] = np.arange(len(rows)) - np.searchsorted(ordered, ordered) + ordered
-    return numbers

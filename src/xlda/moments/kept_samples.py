@@ -130,19 +130,27 @@ class KeptSamples:
 
     def merge(self, other: KeptSamples, rows: Rows, new: Array) -> None:
         """Another stream's samples were learned; its class i is row `rows[i]` here, which `new[i]` or not."""
-        theirs = np.arange(len(rows))
-        hashes = other._hashes[theirs]
+        if not self.most:
+            return
+        hashes, limits = other._of_rows(len(rows))
         self.name(rows[new], hashes[new])
         self._cutoff = min(self._cutoff, other._cutoff)
         torn = (hashes != self._hashes[rows]) & (hashes > other._cutoff)
-        for row in rows[torn]:  # it was renamed in one of the two, where it is not kept
+        for row in rows[torn]:  # it was renamed in one of the two, where it is not kept; or that keeps none
             self.drop(int(row))
-        self._limits[rows] = np.minimum(self._limits[rows], other._limits[theirs])
+        self._limits[rows] = np.minimum(self._limits[rows], limits)
         entries = other._entries
         moved = _Entries(rows[entries.rows], entries.ids, entries.weights, entries.groups, -1 - entries.slots)
         self._take(moved, other._embeddings)
 
     # -- how it works
+
+    def _of_rows(self, n: int) -> tuple[Array, Array]:
+        """Hashes and limits of the first `n` rows, also of those that have no label."""
+        hashes, limits = np.full(n, NEVER), np.full(n, NEVER)
+        known = min(n, len(self._hashes))
+        hashes[:known], limits[:known] = self._hashes[:known], self._limits[:known]
+        return hashes, limits
 
     def _keeps(self, row: int) -> bool:
         return row < len(self._hashes) and bool(self._hashes[row] <= self._cutoff)
@@ -209,10 +217,7 @@ class KeptSamples:
     def to_arrays(self, n_rows: int) -> dict[str, Array]:
         """All there is to know, of so many rows."""
         entries = self._entries
-        hashes = np.full(n_rows, NEVER)
-        limits = hashes.copy()
-        known = min(n_rows, len(self._hashes))
-        hashes[:known], limits[:known] = self._hashes[:known], self._limits[:known]
+        hashes, limits = self._of_rows(n_rows)
         return {
             "embeddings": self._embeddings[entries.slots],
             "rows": entries.rows.astype(np.int64),
