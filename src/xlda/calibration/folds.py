@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn.cluster import KMeans
 
 from xlda._internal.arrays import Array, Rows
 from xlda.head.head import Head
@@ -66,6 +65,8 @@ def visit_folds(kept: Kept) -> Folds:
 
 
 def _clusters(embeddings: Array) -> Array:
+    from sklearn.cluster import KMeans  # which takes long to import, and brings much with it
+
     n = min(N_FOLDS, len(embeddings))
     means = KMeans(n, n_init=1, random_state=0)
     return np.asarray(means.fit_predict(embeddings.astype(np.float32)))

@@ -20,6 +20,7 @@ SHARE_OF_A_CLASS = 1 / 16  # of all that are kept: the most that one class may h
 NEVER = np.uint64(2**64 - 1)  # the hash of a class that is not kept, or not any more
 ANYTHING = np.uint64(2**64 - 2)  # what every other hash is at most
 NO_GROUP = np.int64(-1)
+MOST_HASHED = 256  # features that say whether two embeddings are the same, or nearly so many
 
 
 class Kept(NamedTuple):
@@ -162,7 +163,7 @@ class KeptSamples:
         places = np.flatnonzero(self._hashes[rows] <= self._cutoff)
         if not len(places):
             return None
-        ids = embedding_hashes(embeddings[places])
+        ids = embedding_hashes(embeddings, places)
         within = ids < self._limits[rows[places]]
         return (places[within], ids[within]) if within.any() else None
 
@@ -294,14 +295,17 @@ class _Entries:
         return kept
 
 
-def embedding_hashes(embeddings: Array) -> Array:
-    """A number for each embedding (n, d), the same for the same values as float32.
+def embedding_hashes(embeddings: Array, places: Rows | slice = slice(None)) -> Array:
+    """A number for each of some embeddings (n, d), the same for the same values as float32.
+
+    Of wide ones it is made from some of the features, spread over all: no two photos agree in so many.
 
     >>> a, b = embedding_hashes(np.array([[1.0, 0.0, 2.0], [1.0, -0.0, 2.0]]))
     >>> bool(a == b)
     True
     """
-    values = embeddings.astype(np.float32) + np.float32(0.0)  # which makes -0.0 to 0.0
+    step = max(1, embeddings.shape[1] // MOST_HASHED)
+    values = embeddings[:, ::step][places].astype(np.float32, copy=False) + np.float32(0.0)  # no -0.0
     if values.shape[1] % 2:
         values = np.concatenate([values, np.zeros((len(values), 1), np.float32)], axis=1)
     words = np.ascontiguousarray(values).view(np.uint64)
