@@ -117,9 +117,8 @@ class Whitening:
     def by(cls, factor: Array) -> Whitening:
         """The units of a factor of the covariance.
 
-        >>> Whitening.by(np.diag([2.0, 4.0])).matrix
-        array([[0.5 , 0.  ],
-               [0.  , 0.25]])
+        >>> np.diag(Whitening.by(np.diag([2.0, 4.0])).matrix)
+        array([0.5 , 0.25])
         """
         inverse, _ = lapack.dtrtri(factor, lower=True)
         return cls(factor, np.tril(inverse).T)
