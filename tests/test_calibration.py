@@ -154,7 +154,7 @@ def test_folds_spread_every_class_and_keep_groups_together(rng):
         pairs = set(zip(kept.groups[of_class].tolist(), by_group.of_sample[of_class].tolist(), strict=True))
         assert len(pairs) == 3
     plain = visit_folds(moments_of(XLDA(power=None).fit(X, y)).kept.samples())
-    assert len(np.unique(plain.of_sample)) == 5
+    assert len(np.unique(plain.of_sample)) == 4
 
 
 # -- figures

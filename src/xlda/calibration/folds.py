@@ -21,7 +21,8 @@ from xlda.moments.kept_samples import Kept
 Like: TypeAlias = Literal["same", "visit"]
 
 BEST = 20  # classes that share the probability of an answer
-N_FOLDS = 5
+N_FOLDS = 5  # at least, of samples; and of classes
+N_VISITS = 4  # folds of groups, or of clusters inside each class
 LARGEST_FOLD = 0.1  # of all samples
 QUERIES_AT_ONCE = 256
 
@@ -58,16 +59,16 @@ def visit_folds(kept: Kept) -> Folds:
         of_class = np.flatnonzero(kept.rows == row)
         groups = kept.groups[of_class]
         if (groups >= 0).all() and len(np.unique(groups)) > 1:
-            folds[of_class] = np.unique(groups, return_inverse=True)[1] % N_FOLDS
+            folds[of_class] = np.unique(groups, return_inverse=True)[1] % N_VISITS
         elif len(of_class) > 1:
             folds[of_class] = _clusters(kept.embeddings[of_class])
-    return Folds(folds, N_FOLDS)
+    return Folds(folds, N_VISITS)
 
 
 def _clusters(embeddings: Array) -> Array:
     from sklearn.cluster import KMeans  # which takes long to import, and brings much with it
 
-    n = min(N_FOLDS, len(embeddings))
+    n = min(N_VISITS, len(embeddings))
     means = KMeans(n, n_init=1, random_state=0)
     return np.asarray(means.fit_predict(embeddings.astype(np.float32)))
 

@@ -21,6 +21,16 @@ class Asked(NamedTuple):
     scores: Array  # (n, k)
 
 
+class Judged(NamedTuple):
+    """Answers, and how sure they are."""
+
+    labels: Array  # (n, k), best first
+    scores: Array  # (n, k): logits
+    probabilities: Array  # (n, k): given that the class is a known one
+    p_known: Array  # (n,): of being of a known class; NaN where nobody can tell
+    is_unknown: Array  # (n,): which were rejected
+
+
 def with_unknown(labels: Array, rejected: Array, unknown_label: Any, table: LabelTable) -> Array:
     """Labels (n,) or (n, k), those of rejected samples replaced: by None, in an array of objects."""
     if unknown_label is None:

@@ -60,6 +60,16 @@ class Calibrating(Predictor):
             model.calibration = measured
         return self
 
+    def calibrate_if_due(self, progress: bool = True) -> bool:
+        """Calibrate where it is possible and was never done, or a fifth was learned since; whether it was."""
+        self._require_start("calibrate_if_due")
+        moments, last = self._model.moments, self._model.calibration
+        possible = self._scoring().model == "bayes" and moments.n_seen > 1 and len(moments.kept) >= FEWEST
+        due = possible and (last is None or moments.weight_learned > GROWN * last.learned)
+        if due:
+            self.calibrate(progress)
+        return due
+
     def confirm(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Tell which answers were right: y (n_samples,) are the true labels, None for none of the known.
 

@@ -18,9 +18,14 @@ from xlda.calibration.folds import BEST, Like
 from xlda.head.head import Head
 from xlda.inputs import checked_embeddings
 from xlda.labels import Label
-from xlda.predictor.answers import Asked, rows_among, with_unknown
+from xlda.predictor.answers import Asked, Judged, rows_among, with_unknown
 
 LIKES = ("same", "visit")
+
+
+def _check_k(k: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
 
 
 def _has_unknown(predictor: Predictor) -> bool:
@@ -81,8 +86,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         class is a known one. `unknown`, `unknown_label`, `among` and `like` are as in `predict`: all labels
         of a sample that is rejected are `unknown_label`.
         """
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-            raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
+        _check_k(k)
         wanted = max(int(k), BEST if proba else 1, 1 if unknown is None else 2)
         asked = self._asked(X, wanted, among)
         head, k = asked.head, min(int(k), asked.rows.shape[1])
@@ -133,6 +137,26 @@ class Predictor(ClassifierMixin, BaseEstimator):
         np.put_along_axis(probabilities, asked.rows, self._probabilities(asked, like), axis=1)
         table = asked.head.table
         return probabilities if table.is_sorted else probabilities[:, table.sorted_rows]
+
+    def judge(
+        self, X: ArrayLike, k: int = 5, *, unknown: float | None = None, like: Like | None = None
+    ) -> Judged:
+        """All that can be said of samples at once: the `k` best classes of each, and how sure that is.
+
+        Where nobody can tell whether a sample is of a known class, `p_known` is NaN; with `unknown`, as in
+        `predict`, that is an error instead.
+        """
+        _check_k(k)
+        asked = self._asked(X, max(int(k), BEST), None)
+        head, calibration = asked.head, self._current_calibration()
+        p_known, is_unknown = np.full(len(asked.rows), np.nan), np.zeros(len(asked.rows), bool)
+        if calibration is not None and head.knows_the_unknown:
+            p_known = calibration.of(self._like(like)).p_known(self._beside_unknown(asked), 0.5)
+        if unknown is not None:
+            is_unknown = self._rejected(asked, unknown, like)
+        scores = asked.scores[:, :k] + head.common_term(asked.embeddings)[:, None]
+        probabilities = self._probabilities(asked, like)[:, :k]
+        return Judged(head.table.of(asked.rows[:, :k]), scores, probabilities, p_known, is_unknown)
 
     def p_known(self, X: ArrayLike, *, unknown_prior: float = 0.5, like: Like | None = None) -> Array:
         """Probability that a sample is of a known class, (n_samples,), where so many are of unknown ones."""
