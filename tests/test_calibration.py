@@ -12,7 +12,7 @@ import xlda
 from conftest import lda
 from test_bayes import unequal
 from xlda import XLDA
-from xlda.calibration import figures
+from xlda.calibration import assessment, figures
 from xlda.calibration.calibration import FEWEST
 from xlda.calibration.evidence import Evidence, padded
 from xlda.calibration.folds import random_folds, visit_folds, without_classes, without_samples
@@ -360,6 +360,35 @@ def test_confirmed_answers_move_it(clf, data, tmp_path, rng):
         clf.confirm(queries[:1], [12345])
     with pytest.raises(ValueError, match="y has 2 entries; X has 1"):
         clf.confirm(queries[:1], [1, 2])
+
+
+def test_it_tells_how_good_it_is(clf, data):
+    _, _, queries, truth = data
+    found = clf.assess()
+    right = (clf.predict(queries) == truth).mean()
+    assert found.same.accuracy.low < right < found.same.accuracy.high
+    assert found.same.accuracy.value < found.same.top_five.value <= 1
+    assert found.n_samples == len(data[0])
+    assert "480 samples kept for checking" in str(found)
+    assert "at least" not in str(found)
+    clf.partial_fit(data[0][:240], data[1][:240])
+    assert "50% more was learned since" in str(clf.assess())
+    few = XLDA(power=None).fit(data[0][::3], data[1][::3])
+    assert "at least" in str(few.assess())
+    with pytest.raises(ValueError, match="To assess it, 48 samples or more"):
+        XLDA(power=None, check_samples=0).fit(*data[:2]).assess()
+
+
+def test_intervals_are_those_of_wilson():
+    share = assessment.Share.of(np.arange(50) < 40, np.ones(50))
+    low, high = proportion_interval(40, 50)
+    assert (share.low, share.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def proportion_interval(hits, n, z=1.96):
+    """Roots of (p - hits / n)^2 = z^2 p (1 - p) / n."""
+    share = hits / n
+    return np.sort(np.roots([1 + z**2 / n, -2 * share - z**2 / n, share**2]))
 
 
 def test_it_is_measured_once_and_changes_nothing_else(clf, data, monkeypatch):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from xlda._internal.progress import Progress
+from xlda.calibration.assessment import Assessment
 from xlda.calibration.calibration import FEWEST, GROWN, Calibration
 from xlda.calibration.confirmed import confirmed_evidence
 from xlda.head.head import Head
@@ -69,6 +70,23 @@ class Calibrating(Predictor):
         if due:
             self.calibrate(progress)
         return due
+
+    def assess(self) -> Assessment:
+        """How good the classifier is, as far as the samples kept for checking tell. `print` it.
+
+        Calibrates if that was never done. With fewer than ten samples a class, those taken out are missed:
+        it is at least as good as that.
+        """
+        calibration = self._current_calibration()
+        if calibration is None:
+            raise ValueError(
+                f"To assess it, {FEWEST} samples or more are needed that were kept for checking, of classes "
+                "with several, and model='bayes'. There are fewer, or check_samples is 0, or the model was "
+                "saved before samples were kept."
+            )
+        with self._locked("assess") as model:
+            moments = model.moments
+            return Assessment.of(calibration, moments.weight_learned, moments.n_seen)
 
     def confirm(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Tell which answers were right: y (n_samples,) are the true labels, None for none of the known.
