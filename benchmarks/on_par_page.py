@@ -32,9 +32,9 @@ def section(results: dict[str, Any]) -> str:
         for point in case["points"]:
             cells = []
             for one, other in PAIRS:
-                gaps = differences(point, one, other)
+                gaps, name = differences(point, one, other), one.split(",")[0]
                 found = [accuracy(point, one), accuracy(point, other)]
-                cells += [*(f"{100 * share:.1f}" for share in found), spread(gaps), verdict(gaps, one)]
+                cells += [*(f"{100 * share:.1f}" for share in found), spread(gaps), verdict(gaps, name)]
             rows.append([case["name"], f"{point['per class']:.0f}", *cells])
     header = ["data", "samples a class"]
     for one, other in PAIRS:
