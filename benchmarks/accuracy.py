@@ -13,6 +13,7 @@ and takes many hours.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -100,6 +101,7 @@ def run(source: Source, method: str, streams: list[str]) -> list[dict[str, Any]]
 
 def follow(case: Case, method: str, stream: str, seed: int) -> dict[str, Any]:
     """Learn a stream; after each tenth, how many of each group's queries are answered right."""
+    gc.collect()  # what earlier runs left behind is no part of this one
     forget_peak()
     before = resident()
     learner = make(method, case, seed)

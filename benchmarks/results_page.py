@@ -55,7 +55,7 @@ DRAWINGS: list[tuple[str, Callable[[Results, Path], None]]] = [
 BESIDE = (
     "What the default model adds where classes have few samples is on [another page](imbalanced.md). What "
     "learning and predicting cost, a whole network's start and the edge were measured with plain LDA. Rows "
-    "of XLDA were added to the others later, on a machine with more to do: their times are too long. "
+    "of XLDA were added later, on a machine with more to do: their times and peaks are too large. "
 )  # of the stored results; the next whole run needs only the first sentence
 COMMANDS = {"standard": "make report", "quick": "make report PRESET=quick", "full": "make report PRESET=full"}
 
