@@ -90,11 +90,6 @@ def page(results: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def name_of(data: dict[str, Any]) -> str:
-    """What the data are, and whether they were measured with an earlier version and not again."""
-    return f"{data['name']} (an earlier version)" if data.get("earlier") else str(data["name"])
-
-
 def after(data: dict[str, Any]) -> str:
     """Accuracy once the new classes are learned."""
     splits = [split["after"] for split in data["splits"]]
@@ -108,7 +103,7 @@ def after(data: dict[str, Any]) -> str:
         rows.append([words, *(spread(values) for values in shares.values()), f"{100 * mean(below):+.1f}"])
     header = ["after learning the new classes", "old classes", "new classes", "all", "against labelled LDA"]
     title = (
-        f"## {name_of(data).capitalize()}: {data['classes']:,} classes, {len(splits)} "
+        f"## {data['name'].capitalize()}: {data['classes']:,} classes, {len(splits)} "
         f"split{'s' if len(splits) > 1 else ''}, {data['asked']:,} queries"
     )
     return f"{title}\n\n{table(header, rows)}"
@@ -124,11 +119,7 @@ def right_after(results: dict[str, Any]) -> str:
             found.append(spread(shares) if None not in shares else "")
         if any(found):
             rows.append([words, *found, *beside(PAPER_T1, name, len(PAPER_SETS))])
-    header = [
-        "right after conversion, old classes",
-        *(name_of(data) for data in results["data"]),
-        *PAPER_SETS,
-    ]
+    header = ["right after conversion, old classes", *(data["name"] for data in results["data"]), *PAPER_SETS]
     return f"## Right after conversion, beside the paper's T1\n\n{table(header, rows)}"
 
 
@@ -139,7 +130,7 @@ def which_part(results: dict[str, Any]) -> str:
     for name, words in PARTS.items():
         found = [spread([split["parts"][name] for split in data["splits"]]) for data in results["data"]]
         rows.append([words, *found, *beside(PAPER_T4, name, 3)])
-    header = ["old classes", *(name_of(data) for data in results["data"]), *PAPER_SETS[:3]]
+    header = ["old classes", *(data["name"] for data in results["data"]), *PAPER_SETS[:3]]
     note = "Means or covariance of labelled samples instead of those from the layer; nothing new is learned."
     return f"## Which part to train, beside the paper's T4\n\n{note}\n\n{table(header, rows)}"
 

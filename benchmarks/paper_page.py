@@ -78,10 +78,7 @@ def conversion_section(results: dict[str, Any]) -> str:
             found.append(spread([run["all"] for run in runs]) if None not in runs else "")
         if any(found):
             rows.append([words, *found])
-    header = [
-        "after learning the new classes, all classes, %",
-        *map(conversion_page.name_of, results["data"]),
-    ]
+    header = ["after learning the new classes, all classes, %", *(data["name"] for data in results["data"])]
     plot = f"![accuracy after learning against embeddings a class](results/{CONVERSION})"
     beside = [conversion_page.right_after(results), conversion_page.which_part(results)]
     beside = [part.replace("## ", "### ", 1) for part in beside]
