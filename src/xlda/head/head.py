@@ -134,6 +134,7 @@ class Head:
         settled = self.index.rows
         missing = self.space.width - settled.width
         if missing:
+            settled = settled.with_whole_rest()
             nothing = np.zeros((len(settled), missing), settled.parts[0].dtype)
             settled = replace(settled, parts=(*settled.parts, nothing))
         return settled.with_rows(self._changed_rows(entries), rows, self.n_rows)
