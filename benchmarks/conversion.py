@@ -23,6 +23,7 @@ import conversion_page
 import machine
 import numpy as np
 import torch
+from learners import PLAIN
 
 from xlda import XLDA
 from xlda.layers.conversion import TOO_FEW, WITHOUT_EMBEDDINGS
@@ -142,8 +143,9 @@ def measure_split(data: Data, old: np.ndarray, seed: int) -> dict[str, Any]:
             some = None if n == 0 else data.X[some_of_each(data.y, of_old, n, seed)]
             convert("all" if n is None else str(n), embeddings=some)
     convert("all, power", embeddings=data.X[is_old], power=0.5)
-    labelled = XLDA(model="lda", shrinkage=0.3, power=None).fit(data.X, data.y)
-    after["LDA"] = accuracies(labelled.predict(data.asked), data.truth, old)
+    for name, params in (("LDA", PLAIN), ("XLDA", {})):
+        labelled = XLDA(**params).fit(data.X, data.y)
+        after[name] = accuracies(labelled.predict(data.asked), data.truth, old)
     every_weight, every_bias, every = fc_layer(data.X, data.y, data, seed)
     retrained = every[(data.asked @ every_weight.T + every_bias).argmax(axis=1)]
     after["FC"] = accuracies(retrained, data.truth, old)
@@ -157,7 +159,7 @@ def which_part(
     weight: np.ndarray, X: np.ndarray, y: np.ndarray, labels: np.ndarray, asked: np.ndarray, truth: np.ndarray
 ) -> dict[str, float]:
     """The paper's T4: means or covariance of the converted layer replaced by those of labelled samples."""
-    fitted = XLDA(model="lda", shrinkage=0.3, power=None).fit(X, y)
+    fitted = XLDA(**PLAIN).fit(X, y)
     learned = dict(zip(fitted.classes_.tolist(), fitted.means_, strict=True))
     means = {"rows": weight.astype(np.float64), "trained": np.stack([learned[k] for k in labels.tolist()])}
     d = weight.shape[1]

@@ -49,7 +49,8 @@ NAMES = {
     "17": "17 embeddings a class",
     "all": "all embeddings",
     "all, power": "all embeddings, `power=0.5`",
-    "LDA": "*XLDA, all labelled data*",
+    "LDA": "*plain LDA, all labelled data*",
+    "XLDA": "*XLDA, all labelled data*",
     "FC": "*FC layer retrained on all labelled data*",
 }
 PARTS = {

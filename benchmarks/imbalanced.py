@@ -5,11 +5,12 @@
 `--many` are characters with 30 samples a class or more (benchmarks/characters.py --train 60 --test 4),
 `--five` more of them with 5 each (--classes 10000 --train 5 --test 1). Poor classes have 1, 2, 3 or 5
 samples, the others up to 30, of photos all that there are. Half of the classes are poor, nine in ten, one in
-a hundred, one class alone (one after the other), or counts fall along a tail; and every class has the same
-few. Each draw is another choice of poor classes and of samples, the same for all methods. Methods that take
-long have fewer draws, and only 1 and 3 samples of poor classes. Every count goes to
-benchmarks/results/imbalanced.json; an interrupted run goes on where it was. Takes about an hour. The FC layer
-needs torch, and is skipped, saying so, where it is absent.
+a hundred (of photos one class alone, one after the other), or counts fall along a tail; and every class has
+the same few. Each draw is another choice of poor classes and of samples; methods with fewer draws have the
+first ones. Halves of characters are drawn most often with XLDA itself. Methods that take long have the
+fewest draws, and only 1 and 3 samples of poor classes. Every count goes to
+benchmarks/results/imbalanced.json; an interrupted run goes on where it was. Takes about an hour. The FC
+layer needs torch, and is skipped, saying so, where it is absent.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ FEW = (1, 2, 3, 5)
 EQUAL = (2, 3, 10, 30)
 SLOW_FEW = (1, 3)  # with methods that take long
 SLOW_EQUAL = (3, 30)
-SHARES = {"half poor": 0.5, "90 % poor": 0.9, "1 % poor": 0.01}
+HALF = "half poor"
+SHARES = {HALF: 0.5, "90 % poor": 0.9, "1 % poor": 0.01}
 ALONE, TAIL, SAME = "one poor", "long tail", "equal"
 HALVES_ONLY = 400  # classes: with so many nothing else is tried
 MOST_QUERIES = 5_000
@@ -58,17 +60,23 @@ METHODS = (
     "ridge on random features",
     FC,
 )
+OWN = ("XLDA", "XLDA, model=lda")  # what it is all about
 SLOW = ("ridge on random features", FC)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where samples come from, how often they are drawn, and how many classes are poor alone, in turn."""
+    """Where samples come from, how often they are drawn, and how many classes are poor alone, in turn.
+
+    `halves` is how often poor halves are drawn with XLDA itself, `slow_draws` how often anything is drawn
+    with methods that take long.
+    """
 
     name: str
     path: Path
     n_classes: int
     most: int | None
+    halves: int
     draws: int
     slow_draws: int
     turns: int
@@ -109,7 +117,7 @@ class Setting:
 def settings_of(source: Source, most: int) -> list[Setting]:
     """What is tried with a source whose classes have up to so many samples."""
     few = [n for n in FEW if n < most]
-    found = [Setting("half poor", n) for n in few]
+    found = [Setting(HALF, n) for n in few]
     if source.n_classes == HALVES_ONLY:
         return found
     found += [Setting("90 % poor", n) for n in few]
@@ -183,8 +191,12 @@ def draws(source: Source, setting: Setting, method: str) -> int:
         return 0
     if setting.scheme == ALONE:
         return 1 if method not in SLOW or source.slow_turns else 0
+    if method in OWN and setting.scheme == HALF:
+        return source.halves
     if method not in SLOW:
         return source.draws
+    if source.name != "photos" and setting.scheme != HALF:
+        return 0
     of_interest = SLOW_EQUAL if setting.scheme == SAME else SLOW_FEW
     few = setting.few in of_interest or setting.scheme == TAIL
     return min(source.slow_draws, source.draws) if few else 0
@@ -213,14 +225,14 @@ def measure(source: Source, setting: Setting) -> dict[str, Any]:
 def sources_of(arguments: argparse.Namespace) -> list[Source]:
     """Photos and characters: the more classes, the fewer draws."""
     n = arguments.draws
-    found = [Source("photos", arguments.npz, 81, None, n, 3, 81, 8)] if arguments.npz else []
+    found = [Source("photos", arguments.npz, 81, None, n, n, 3, 81, 8)] if arguments.npz else []
     if arguments.many:
         for size in arguments.many_sizes:
-            few = n if size <= 400 else -(-n // 4)
-            found.append(Source("characters", arguments.many, size, MOST, few, 1, n, 0))
+            few = -(-n // 4) if size <= 400 else -(-n // 8)
+            found.append(Source("characters", arguments.many, size, MOST, n, few, 1, 0, 0))
     if arguments.five:
         for size in arguments.five_sizes:
-            found.append(Source("characters", arguments.five, size, 5, -(-n // 8), 1, 0, 0))
+            found.append(Source("characters", arguments.five, size, 5, -(-n // 2), 1, 0, 0, 0))
     return found
 
 

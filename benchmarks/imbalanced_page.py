@@ -27,13 +27,13 @@ A new class is learned from one sample, or a few, beside classes that have many.
 sample for as true as the mean of fifty, and hardly ever answers with the new class. XLDA's default model
 (`model="bayes"`, [math.md](math.md)) knows how much each mean is worth.
 
-*Poor* classes have as few samples as the tables say, *rich* ones all that there are, of characters up to
-30. *Half poor*, *90 % poor* and *1 % poor* say how many classes are poor, drawn by chance. *One poor* is one
-class alone, one after the other: every photographed product, some of the characters. In the *long tail*
-counts fall geometrically from the most to 1, and the classes with no more than the few count as poor. With
-*equal* counts every class has so many, or all that it has. Figures are percent of the queries, mean ±
-standard deviation over draws of classes and samples, the same draws for all methods. *H* is the harmonic mean
-of rich and poor: high only where both are."""
+*Poor* classes have as few samples as the tables say, *rich* ones all that there are, of characters up to 30.
+*Half poor*, *90 % poor* and *1 % poor* say how many classes are poor, drawn by chance. *One poor* is one
+class alone, one photographed product after the other. In the *long tail* counts fall geometrically from the
+most to 1, and the classes with no more than the few count as poor. With *equal* counts every class has so
+many, or all that it has. Figures are percent of the queries, mean ± standard deviation over draws of classes
+and samples; methods with fewer draws have the first ones. *H* is the harmonic mean of rich and poor: high
+only where both are."""
 METHODS = """\
 - **XLDA** has its default parameters.
 - **XLDA, model=lda** is plain LDA with the same power and the same shrinkage.
@@ -47,7 +47,7 @@ METHODS = """\
 - **FC, all at once** is a fully connected layer, trained to convergence.
 
 The last two take long: they have fewer draws and only 1 and 3 samples of poor classes; of classes that are
-poor alone some of the photographed ones only; and the layer is not tried with more than 1,000 classes.
+poor alone some of the photographed ones only; and of characters halves only, of up to 1,000 classes.
 Photos are those of the [Grocery Store data set](https://github.com/marcusklasson/GroceryStoreDataset) in the
 split that comes with it, characters are drawn in many fonts; both are embedded by EfficientNet-Lite0
 (d = 1280)."""

@@ -30,9 +30,10 @@ from xlda import XLDA
 RESULTS = Path(__file__).parent / "results" / "on_par.json"
 MOST = 30_000  # samples
 XLDAS: dict[str, dict[str, Any]] = {
-    "XLDA": PLAIN,
-    "XLDA, shrinkage=0.1": {**PLAIN, "shrinkage": 0.1},
-    "XLDA, power=0.5": {**PLAIN, "power": 0.5},
+    "XLDA": {},
+    "plain LDA": PLAIN,
+    "plain LDA, shrinkage=0.1": {**PLAIN, "shrinkage": 0.1},
+    "plain LDA, power=0.5": {**PLAIN, "power": 0.5},
 }
 
 

@@ -149,7 +149,7 @@ def draw_conversion(results: dict[str, Any], folder: Path) -> None:
         ways = [*counts, "all"]
         axis.plot(ways, [shares[name] for name in ways], "o-", color=plots.COLOURS["XLDA"], label="converted")
         for name, label, colour, style in (
-            ("LDA", "XLDA, all labelled data", plots.COLOURS["XLDA"], ":"),
+            ("LDA", "plain LDA, all labelled data", plots.COLOURS["plain LDA"], ":"),
             ("FC", "FC retrained on all", plots.COLOURS["FC, all at once"], "--"),
             ("weights", "the paper's, Sigma = Cov(W)", plots.COLOURS["SLDA as published"], "-."),
             ("identity", "the paper's, Sigma = I", "#6b7280", "-."),

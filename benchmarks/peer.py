@@ -15,8 +15,8 @@ float32 inverse; given float64 tensors, its own code answers as XLDA does. Its c
 which does not matter: the first sample multiplies them by zero. While classes are still to come, its answers
 can be one of these; benchmarks/peer_avalanche.py says why, and what is done about it.
 
-With three samples a class, most of what XLDA's defaults gain in accuracy is more shrinkage, not another rule:
-so the peer is also asked with a shrinkage of 0.3.
+With three samples a class, most of what plain LDA gains in accuracy is more shrinkage, not another rule: so
+the peer is also asked with a shrinkage of 0.3.
 
 PyPI's torch may bring CUDA; PyTorch's own index of CPU builds, in `PIP_EXTRA_INDEX_URL`, spares that.
 """
@@ -64,8 +64,9 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
             "search": "dense",
         },
     ),
-    "default": ("XLDA", PLAIN),
-    "power": ("XLDA, power=0.5", {**PLAIN, "power": 0.5}),
+    "default": ("XLDA", {}),
+    "plain": ("plain LDA", PLAIN),
+    "power": ("plain LDA, power=0.5", {**PLAIN, "power": 0.5}),
 }
 NAMES = PEERS | {way: name for way, (name, _) in OURS.items()}
 

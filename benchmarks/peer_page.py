@@ -35,7 +35,7 @@ def section(results: dict[str, Any]) -> str:
         f"{data['learned']:,} samples, {data['asked']:,} queries. Its own training loop, and its bare `fit` "
         "without that loop. The published rule, computed by XLDA, gives the answers that the peer's code "
         "gives in float64; in float32, as it comes, that code inverts a matrix too ill-conditioned for it. "
-        "With more shrinkage, the peer shows what of the difference to XLDA is not the rule. "
+        "With more shrinkage, the peer shows what of plain LDA's difference is not the rule. "
         "Memory is the peak above that of the data."
     )
     return f"{text}\n\n{table(header, rows)}"

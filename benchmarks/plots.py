@@ -7,9 +7,10 @@ from typing import Any
 
 COLOURS = {
     "XLDA": "#1d4ed8",
-    "XLDA, power=0.5": "#7c3aed",
+    "plain LDA": "#60a5fa",
+    "plain LDA, power=0.5": "#7c3aed",
     "SLDA as published": "#b45309",
-    "SLDA, shrinkage of XLDA": "#d97706",
+    "SLDA, shrinkage of plain LDA": "#d97706",
     "nearest mean": "#6b7280",
     "ridge on random features": "#0f766e",
     "FC, fine-tuned": "#dc2626",

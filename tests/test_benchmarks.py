@@ -155,6 +155,7 @@ def test_on_par_means_less_than_a_point_or_two_standard_errors():
 
     assert verdict([0.9, 0.9, 0.9]) == "on par"
     assert verdict([2.0, 2.1, 1.9]) == "XLDA"
+    assert verdict([2.0, 2.1, 1.9], "plain LDA") == "plain LDA"
     assert verdict([-2.0, -2.1, -1.9]) == "FC"
     assert verdict([6.0, -2.0, 2.0]) == "on par"
 
@@ -168,13 +169,13 @@ def test_when_a_layer_catches_up():
         {"epoch": 2, "seconds": 6.0, "right": 70},
     ]
     course = {
-        "xlda": {"learn": 2.0, "ready": 0.5, "right": 60, "asked": 100},
+        "heads": {"XLDA": {"learn": 2.0, "ready": 0.5, "right": 60, "asked": 100}},
         "fc": {"random": {"points": points}},
     }
-    assert race_page.after_same_time(course)["right"] == 40
-    assert race_page.catches_up(course)["seconds"] == 6.0
-    course["xlda"]["right"] = 71
-    assert race_page.catches_up(course) is None
+    assert race_page.after_same_time(course, "XLDA")["right"] == 40
+    assert race_page.catches_up(course, "XLDA")["seconds"] == 6.0
+    course["heads"]["XLDA"]["right"] = 71
+    assert race_page.catches_up(course, "XLDA") is None
 
 
 def test_an_fc_layer_goes_on_from_a_layer(case):
@@ -238,7 +239,8 @@ def test_what_is_left_out_of_the_streams():
     fonts, renderings = tried("unseen fonts", 10_000), tried("unseen renderings", 10_000)
     assert set(renderings) - set(fonts) == {"FC, fine-tuned", "FC, all at once"}
     assert {stream for streams in fonts.values() for stream in streams} == {"groups"}
-    assert renderings["XLDA"] == ["one by one", "groups", "random"]
+    for exact in ("XLDA", "plain LDA"):
+        assert renderings[exact] == ["one by one", "groups", "random"]
 
 
 def test_counts_of_every_scheme():
@@ -343,7 +345,7 @@ def test_an_imbalanced_run_is_taken_up_and_shown(few_photos, tmp_path, monkeypat
     monkeypatch.setattr(imbalanced, "FEW", (1, 3))
     out = tmp_path / "imbalanced.json"
     monkeypatch.setattr(sys, "argv", ["", "--npz", str(few_photos), "--draws", "2", "--out", str(out)])
-    few = imbalanced.Source("photos", few_photos, 12, None, draws=2, slow_draws=1, turns=3, slow_turns=1)
+    few = imbalanced.Source("photos", few_photos, 12, None, 2, 2, slow_draws=1, turns=3, slow_turns=1)
     monkeypatch.setattr(imbalanced, "sources_of", lambda arguments: [few])
     imbalanced.main()
     results = json.loads(out.read_text())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -102,6 +105,24 @@ def test_lengths_that_are_estimated_are_right_on_average(rng, monkeypatch):
     few = spread_of(X, y)[0]
     assert few.size != exact.size
     assert few.size == pytest.approx(exact.size, rel=0.1)
+
+
+def test_nothing_of_it_waits_for_the_garbage_collector(rng, monkeypatch):
+    X, y, _ = unequal(rng, [1, 2, 5, 9] * 20, 8)
+    seen = []
+
+    class Watched(module._Whitened):
+        def __init__(self, *given):
+            super().__init__(*given)
+            seen.append(weakref.ref(self))
+
+    monkeypatch.setattr(module, "_Whitened", Watched)
+    gc.disable()
+    try:
+        spread_of(X, y)
+        assert [one() for one in seen] == [None]
+    finally:
+        gc.enable()
 
 
 # -- kept for ever

@@ -85,7 +85,7 @@ def test_a_changed_count_would_be_noticed_in_the_report(results_page):
     page = (ROOT / "docs" / "results.md").read_text()
     changes = {
         "accuracy": lambda found: found["sources"][0]["methods"]["XLDA"][0]["checkpoints"][-1],
-        "race": lambda found: found["courses"][0]["xlda"],
+        "race": lambda found: found["courses"][0]["heads"]["XLDA"],
         "on_par": lambda found: found["cases"][0]["points"][0]["runs"][0]["methods"]["XLDA"],
     }
     for name, place in changes.items():

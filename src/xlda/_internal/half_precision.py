@@ -7,16 +7,6 @@ import numpy as np
 from xlda._internal.arrays import Array
 
 ROWS_AT_ONCE = 4096
-MOST = 65_000.0  # that a float16 holds, or nearly so
-
-
-def fits_half(values: Array) -> bool:
-    """Whether float16 can hold all of these.
-
-    >>> fits_half(np.array([-1e4, 3.0])), fits_half(np.array([1e6]))
-    (True, False)
-    """
-    return not values.size or bool(values.max() <= MOST and values.min() >= -MOST)
 
 
 def times_weights(points: Array, weights: Array) -> Array:

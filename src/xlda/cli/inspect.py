@@ -72,8 +72,8 @@ def inspect(
         ],
     )
     if expected is not None:
-        say(str(expected))
-        say("")
+        for line in (*str(expected).splitlines(), ""):
+            say(line)
     say_table(
         ("apart", "confusable", "with"),
         [(pair["distance"], *map(str, pair["labels"])) for pair in result["confusable"]],

@@ -219,21 +219,26 @@ class _Whitened:
         That depends on t itself: the one fixed point is found to 1e-9, or the least there may be.
         """
 
-        def excess(log_size: float) -> float:
-            weights, bias_factor, _ = self.weights(np.exp(log_size))
-            centre = self._centre(np.exp(log_size))
-            squares = self._squares - 2.0 * self._sums @ centre + self.classes * float(centre @ centre)
-            total = bias_factor * float(weights @ squares) / len(centre)
-            noise = self.noise * float((weights * self.classes / self.counts).sum())
-            return float(np.log(max(total - noise, LEAST)) - log_size)
-
-        low = np.log(LEAST)
-        if excess(low) <= 0:
+        low, high = np.log(LEAST), np.log(1e6)
+        if self._excess(low) <= 0:
             return LEAST
-        high = np.log(1e6)
-        while excess(high) > 0 and high < MOST_LOG:
+        while self._excess(high) > 0 and high < MOST_LOG:
             high *= 2.0
-        return float(np.exp(brentq(excess, low, high, xtol=1e-12, rtol=1e-12)))
+        means = [self]  # what SciPy is given refers to itself for a while, and would keep all of this alive
+        try:
+            root = brentq(lambda log_size: means[0]._excess(log_size), low, high, xtol=1e-12, rtol=1e-12)
+        finally:
+            means.clear()
+        return float(np.exp(root))
+
+    def _excess(self, log_size: float) -> float:
+        """By how much the logarithm of the spread that is measured with this one is larger."""
+        weights, bias_factor, _ = self.weights(np.exp(log_size))
+        centre = self._centre(np.exp(log_size))
+        squares = self._squares - 2.0 * self._sums @ centre + self.classes * float(centre @ centre)
+        total = bias_factor * float(weights @ squares) / len(centre)
+        noise = self.noise * float((weights * self.classes / self.counts).sum())
+        return float(np.log(max(total - noise, LEAST)) - log_size)
 
     def weights(self, size: float) -> _Weights:
         """What the means of each group count, where class means have the spread `size`."""

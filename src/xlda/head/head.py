@@ -203,8 +203,9 @@ class Head:
         missing = self.space.width - rows.width
         if not missing:
             return rows
-        nothing = np.zeros((len(rows), missing), rows.parts[0].dtype)
-        return replace(rows, parts=(*rows.parts, nothing))
+        whole = rows.with_whole_rest()
+        nothing = np.zeros((len(rows), missing), whole.parts[0].dtype)
+        return replace(whole, parts=(*whole.parts, nothing))
 
     def _changed_rows(self, entries: Rows | None = None) -> ClassRows:
         """Entries of what has changed, as they are scored; all of them, those that were replaced included."""

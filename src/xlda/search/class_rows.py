@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import fits_half, times_weights
+from xlda._internal.half_precision import times_weights
+from xlda.search.short_weights import ShortWeights
 
 MOST_GATHERED = 0.25  # of all rows; with more, scoring all of them is faster
 
@@ -56,6 +57,7 @@ class ClassRows:
     parts: tuple[Array, ...]  # (n_rows, some columns of the weights) each
     bias: Array  # (n_rows,)
     squares: Squares | None = None
+    rest: ShortWeights | None = None  # columns after those of all parts
 
     def __len__(self) -> int:
         return len(self.bias)
@@ -63,7 +65,8 @@ class ClassRows:
     @property
     def width(self) -> int:
         """Coordinates."""
-        return sum(part.shape[1] for part in self.parts)
+        rest = 0 if self.rest is None else self.rest.width
+        return rest + sum(int(part.shape[1]) for part in self.parts)
 
     @property
     def size(self) -> int:
@@ -74,12 +77,20 @@ class ClassRows:
     def nbytes(self) -> int:
         """Memory."""
         squares = 0 if self.squares is None else self.squares.groups.nbytes + self.squares.curvature.nbytes
-        return sum(part.nbytes for part in self.parts) + self.bias.nbytes + squares
+        rest = 0 if self.rest is None else self.rest.nbytes
+        return sum(part.nbytes for part in self.parts) + self.bias.nbytes + squares + rest
 
     @property
     def weights(self) -> Array:
         """All columns, (n_rows, width); copied where there is more than one part."""
-        return self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts, axis=1)
+        parts = self.with_whole_rest().parts
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def with_whole_rest(self) -> ClassRows:
+        """The same rows, all of their columns in the parts."""
+        if self.rest is None:
+            return self
+        return replace(self, parts=(*self.parts, self.rest.whole()), rest=None)
 
     @property
     def live(self) -> Array:
@@ -94,6 +105,8 @@ class ClassRows:
             stop = start + part.shape[1]
             scores += times_weights(queries[..., start:stop], part)
             start = stop
+        if self.rest is not None:
+            scores += self.rest.scores(queries[..., start : start + self.rest.width])
         scores += self.bias
         if self.squares is not None:
             scores += self.squares.looked_up(queries)
@@ -108,6 +121,8 @@ class ClassRows:
             stop = start + part.shape[1]
             scores += times_weights(query[start:stop], part.take(rows, axis=0))
             start = stop
+        if self.rest is not None:
+            scores += self.rest.scores_of(query[start : start + self.rest.width], rows)
         if self.squares is not None:
             scores += self.squares.of(query).take(self.squares.groups.take(rows))
         return scores
@@ -115,7 +130,8 @@ class ClassRows:
     def taken(self, rows: Rows) -> ClassRows:
         """Some of the rows."""
         squares = None if self.squares is None else self.squares.taken(rows)
-        return ClassRows(tuple(part[rows] for part in self.parts), self.bias[rows], squares)
+        rest = None if self.rest is None else self.rest.taken(rows)
+        return ClassRows(tuple(part[rows] for part in self.parts), self.bias[rows], squares, rest)
 
     def with_rows(self, other: ClassRows, rows: Rows, n_rows: int) -> ClassRows:
         """`n_rows` rows: those that are here, but `rows` from the other, whose weights are one part."""
@@ -124,10 +140,15 @@ class ClassRows:
             stop = start + part.shape[1]
             parts.append(_patched(part, other.parts[0][:, start:stop], rows, n_rows))
             start = stop
+        rest = None
+        if self.rest is not None:
+            others = other.parts[0][:, start : start + self.rest.width]
+            rest = self.rest.with_rows(others, rows, n_rows)
+            if rest is None:
+                parts.append(_patched(self.rest.whole(), others, rows, n_rows))
         bias = _patched(self.bias, other.bias, rows, n_rows, empty=-np.inf)
-        return ClassRows(
-            tuple(parts), bias, _patched_squares(self.squares, other.squares, rows, len(self), n_rows)
-        )
+        squares = _patched_squares(self.squares, other.squares, rows, len(self), n_rows)
+        return ClassRows(tuple(parts), bias, squares, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +217,7 @@ def rows_of(parts: Sequence[Columns]) -> ClassRows:
 
 
 def _patched(array: Array, other: Array, rows: Rows, n_rows: int, empty: float = 0.0) -> Array:
-    dtype = array.dtype if fits_half(other) else np.promote_types(array.dtype, other.dtype)
-    patched = np.full((n_rows, *array.shape[1:]), empty, dtype)
+    patched = np.full((n_rows, *array.shape[1:]), empty, array.dtype)
     patched[: len(array)] = array
     patched[rows] = other
     return patched

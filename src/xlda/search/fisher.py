@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import fits_half, times_weights
+from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.search.class_rows import ClassRows, Columns, joined, rows_of
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.dense import DenseIndex
 from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
 from xlda.search.ranking import best_places, top_of_shortlists
+from xlda.search.short_weights import ShortWeights
 from xlda.search.tuning import GATHERED, MOST_COORDINATES, ROW, Plan, edges_of, queries_to_tune, tuned
 
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
@@ -147,15 +148,15 @@ class FisherIndex:
         return bool(saved < SEARCHED + rescored)
 
     def _with_short_rest(self) -> FisherIndex:
-        """The coordinates after those of all stages as float16, if they are float32 and fit.
+        """The coordinates after those of all stages as short numbers, if they are float32.
 
         Only the few classes that come so far are scored by them, and classes differ least along these.
         """
         n_stages, parts = len(self.stages), self.rows.parts
-        if not all(part.dtype == np.float32 and fits_half(part) for part in parts[n_stages:]):
+        if len(parts) != n_stages + 1 or parts[-1].dtype != np.float32:
             return self
-        rest = (part.astype(np.float16) for part in parts[n_stages:])
-        return replace(self, rows=replace(self.rows, parts=(*parts[:n_stages], *rest)))
+        rest = ShortWeights.of(parts[-1])
+        return replace(self, rows=replace(self.rows, parts=parts[:n_stages], rest=rest))
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""
