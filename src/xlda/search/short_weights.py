@@ -72,7 +72,7 @@ class ShortWeights:
         return ShortWeights(self.numbers[rows], self.scale)
 
     def with_rows(self, other: Array, rows: Rows, n_rows: int) -> ShortWeights | None:
-        """`n_rows` rows: those that are here, but `rows` with other weights; None where they are too large."""
+        """`n_rows` rows: those that are here, but `rows` with others; None where these are too large."""
         if other.size and (np.abs(other) > (MOST + 0.5) * self.scale).any():
             return None
         numbers = np.zeros((n_rows, self.width), np.int16)
