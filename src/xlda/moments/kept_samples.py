@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.half_precision import fits_half
 
 SHARE_OF_A_CLASS = 1 / 16  # of all that are kept: the most that one class may have
 NEVER = np.uint64(2**64 - 1)  # the hash of a class that is not kept, or not any more
 ANYTHING = np.uint64(2**64 - 2)  # what every other hash is at most
 NO_GROUP = np.int64(-1)
+MOST_HALF = 65_000.0  # that a float16 holds, or nearly so
 MOST_HASHED = 256  # features that say whether two embeddings are the same, or nearly so many
 
 
@@ -184,7 +184,7 @@ class KeptSamples:
             if len(slots) < len(coming):
                 self._lengthen(len(coming) - len(slots))
                 slots = np.concatenate([slots, np.arange(len(free), len(self._embeddings))])
-            if self._embeddings.dtype == np.float16 and not fits_half(some):
+            if self._embeddings.dtype == np.float16 and not np.abs(some).max() <= MOST_HALF:
                 self._embeddings = self._embeddings.astype(np.float32)
             both.slots[coming] = slots[: len(coming)]
             self._embeddings[both.slots[coming]] = some
