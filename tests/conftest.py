@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from scipy.special import log_softmax
 
 from xlda import XLDA
 
@@ -53,3 +54,9 @@ def blobs(rng, n_samples=300, n_classes=6, n_features=8, dtype=np.float64):
 @pytest.fixture
 def data(rng):
     return blobs(rng)
+
+
+def log_posteriors(clf, X):
+    """What the logits say of the probabilities, uncalibrated."""
+    logits = clf.decision_function(X)
+    return log_softmax(logits if logits.ndim == 2 else np.c_[np.zeros(len(X)), logits], axis=1)

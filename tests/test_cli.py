@@ -42,6 +42,36 @@ def test_from_photos_to_predictions_and_back(shop, call):
     assert call("evaluate", "shop.xlda", "test", "--json")["accuracy"] == before["accuracy"]
 
 
+def test_it_says_how_sure_it_is_and_what_is_unknown(call, tmp_path, monkeypatch, rng):
+    monkeypatch.chdir(tmp_path)
+    means = 3 * rng.normal(size=(12, 8))
+    y = np.repeat(np.arange(12), 12)
+    draw = lambda: means[y] + rng.normal(size=(len(y), 8))  # noqa: E731
+    np.savez("train.npz", embedding=draw().astype(np.float32), label=np.char.mod("c%02d", y))
+    np.savez("test.npz", embedding=draw().astype(np.float32), label=np.char.mod("c%02d", y))
+    np.savez("else.npz", embedding=(20 * rng.normal(size=(50, 8))).astype(np.float32))
+    call("fit", "train.npz", "-o", "shop.xlda")
+    clf = xlda.load("shop.xlda")
+    assert clf._model.calibration is not None  # so that asking need not wait for it
+    with np.load("test.npz") as file:
+        judged = clf.judge(file["embedding"], 2, unknown=0.1)
+    found = call("predict", "shop.xlda", "test.npz", "-k", 2, "--unknown", 0.1, "--json")
+    got = [[best["probability"] for best in one["best"]] for one in found]
+    np.testing.assert_allclose(got, judged.probabilities, rtol=1e-6)
+    np.testing.assert_allclose([one["known"] for one in found], judged.p_known, rtol=1e-6)
+    assert [one["label"] is None for one in found] == judged.is_unknown.tolist()
+    strange = call("predict", "shop.xlda", "else.npz", "--unknown", 0.05, "--json")
+    assert np.mean([one["label"] is None for one in strange]) > 0.9
+    text = call("predict", "shop.xlda", "else.npz", "--unknown", 0.05)
+    assert "unknown" in text.splitlines()[0]
+    assert "% known)" in text.splitlines()[0]
+    for wrong in ("0", "1.5"):
+        call("predict", "shop.xlda", "test.npz", "--unknown", wrong, expect=2)
+    n_learned = clf._model.calibration.learned
+    call("learn", "shop.xlda", "test.npz")
+    assert xlda.load("shop.xlda")._model.calibration.learned == 2 * n_learned
+
+
 def test_predictions_are_those_of_the_library(shop, model, call):
     X, y = embedded(call, "train")
     clf = xlda.XLDA().fit(X.astype(np.float32), y)

@@ -197,12 +197,13 @@ class TestPredicting:
     def test_one_photo_has_an_answer_as_the_classifier_has_it(self, shop):
         recognizer = Recognizer.open(shop)
         answer = recognizer.predict(square("green", 9))
-        labels, scores = recognizer.classifier.predict_topk(recognizer.embed(square("green", 9)))
+        judged = recognizer.classifier.judge(recognizer.embed(square("green", 9)))
+        parts = (judged.labels[0].tolist(), judged.scores[0].tolist(), judged.probabilities[0].tolist())
+        assert answer.top == [Candidate(*one) for one in zip(*parts, strict=True)]
+        assert answer.probability == answer.top[0].probability
+        assert answer.p_known is None  # there are too few photos to tell
         assert answer.label == "green"
-        assert answer.top == [
-            Candidate(*one) for one in zip(labels[0].tolist(), scores[0].tolist(), strict=True)
-        ]
-        assert [type(value) for value in answer.top[0]] == [str, float]
+        assert [type(value) for value in answer.top[0]] == [str, float, float]
         assert len(recognizer.predict(square("green"), k=2).top) == 2
 
     def test_whatever_a_photo_comes_as(self, shop):

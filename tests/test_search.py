@@ -379,7 +379,7 @@ def test_lsh_is_the_published_way(rng):
 
 def test_with_zeros_for_the_inactive_probabilities_are_those_of_the_logits(rng):
     X, y, queries = characters(rng, n_classes=50)
-    clf = XLDA(search=LSH(inactive="zero")).fit(X, y)
+    clf = lda(search=LSH(inactive="zero")).fit(X, y)
     logits = clf.decision_function(queries)
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     np.testing.assert_allclose(clf.predict_proba(queries), odds / odds.sum(axis=1, keepdims=True), atol=1e-5)

@@ -16,11 +16,12 @@ from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
 from xlda._internal.progress import Progress
 from xlda.audit import Audit, audited, drawn_for_audit
+from xlda.calibration.folds import Like
 from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import Head, ModelKind, Priors
 from xlda.head.linear import linear_layer, not_linear
 from xlda.identity import BackboneIdentity
-from xlda.inputs import checked_embeddings, checked_samples
+from xlda.inputs import checked_embeddings, checked_groups, checked_samples
 from xlda.labels import Label, Labels, label_list, one_label
 from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, take_over, with_defaults
 from xlda.layers.layer import Layer, checked_layer
@@ -29,7 +30,7 @@ from xlda.model import Model
 from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
 from xlda.parameters import check_mergeable, check_parameters, learning_parameters
-from xlda.predictor import Predictor, Snapshot
+from xlda.predictor import Calibrating, Snapshot
 from xlda.search import Search
 from xlda.sources import Batch, SourceError, open_source
 from xlda.upkeep import Scoring
@@ -37,7 +38,7 @@ from xlda.upkeep import Scoring
 _becoming = fork_safe_lock()  # held while a classifier takes over what was learned first, and no longer
 
 
-class XLDA(Learned, Predictor):
+class XLDA(Learned, Calibrating):
     """Discriminant analysis that learns a stream of samples, new classes included, exactly.
 
     Any order, batching or split of the same samples gives the same classifier, to rounding.
@@ -78,6 +79,13 @@ class XLDA(Learned, Predictor):
     precision
         "half" keeps means and weights as float16, in half the memory; they are rounded at every change, so a
         class of thousands of samples moves no more, and the order matters in the last digits.
+    check_samples
+        How many samples are kept to check the classifier with, never to learn from: all of some classes,
+        chosen by their labels, as float16. They say how sure an answer is, and what is unknown. 0 keeps none.
+    like
+        What is asked for, when probabilities are calibrated and the unknown is told: "visit" are samples of
+        another day or place, as far as groups of samples, or clusters inside each class, tell of those;
+        "same" are samples like those learned, and answers are surer.
 
     Attributes
     ----------
@@ -127,6 +135,8 @@ class XLDA(Learned, Predictor):
         renew: float = 0.01,
         search: str | Search = "auto",
         precision: Literal["full", "half"] = "full",
+        check_samples: int = 2048,
+        like: Like = "visit",
     ) -> None:
         self.model = model
         self.shrinkage = shrinkage
@@ -138,6 +148,8 @@ class XLDA(Learned, Predictor):
         self.renew = renew
         self.search = search
         self.precision = precision
+        self.check_samples = check_samples
+        self.like = like
 
     # -- learning
 
@@ -155,13 +167,16 @@ class XLDA(Learned, Predictor):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn more: X (n_samples, n_features), y (n_samples,) with known labels, new ones, or both.
 
         `classes` makes labels known ahead of their samples; it is never needed, and until it has a sample a
-        class never wins. A weight of 2 counts as the sample given twice.
+        class never wins. A weight of 2 counts as the sample given twice. `groups` (n_samples,) says which
+        samples were taken together (a visit, a burst of a camera, a shelf): samples of one group are alike,
+        and `calibrate` must know that. The same name is the same group in every call.
         """
-        return self._learn_more(X, y, classes, sample_weight)._end_of_base()
+        return self._learn_more(X, y, classes, sample_weight, groups)._end_of_base()
 
     def fit_source(
         self,
@@ -329,7 +344,8 @@ class XLDA(Learned, Predictor):
         `predict` of the classifier itself sees all that was learned before it is called, and so waits for a
         thread that is learning. A snapshot never waits, and any number of threads may use it.
         """
-        return Snapshot(self._current_head(), self.power_, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        return Snapshot(self._current_head(), self.power_, names, self._model.calibration, self.like)
 
     def audit(self, X: ArrayLike | None = None, n: int = 1000) -> Audit:
         """How far the search agrees with exact LDA, how much faster it is, and what memory all takes.
@@ -378,12 +394,19 @@ class XLDA(Learned, Predictor):
 
     def _start(self, labels: Labels | None = None) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
-        moments = kind(self.n_features_in_, half=self.precision == "half")
+        kept = self.check_samples if self.rule == "exact" else 0
+        moments = kind(self.n_features_in_, half=self.precision == "half", check_samples=kept)
         self._model = Model(moments, labels)
         self.backbone_, self.batch_keys_ = None, []
 
     def _learn(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any, min_samples: int = 0
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None,
+        sample_weight: Any,
+        min_samples: int = 0,
+        groups: ArrayLike | None = None,
     ) -> Self:
         started = self.__sklearn_is_fitted__()
         self._require_start("partial_fit") if started else check_parameters(self)
@@ -394,19 +417,26 @@ class XLDA(Learned, Predictor):
         if weights is not None and self.rule == "slda":
             raise ValueError("rule='slda' has no sample weights. Use rule='exact'.")
         ahead = () if classes is None else label_list(classes, "classes")
-        self._model.learn(embeddings, labels, weights, ahead)
+        self._model.learn(embeddings, labels, weights, ahead, checked_groups(groups, y, sample_weight))
         return self
 
-    def _learn_more(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, sample_weight: Any) -> Self:
+    def _learn_more(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None,
+        sample_weight: Any,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         if self.__sklearn_is_fitted__():
-            return self._learn(X, y, classes, sample_weight)
-        learner = self._blank()._learn(X, y, classes, sample_weight)
+            return self._learn(X, y, classes, sample_weight, groups=groups)
+        learner = self._blank()._learn(X, y, classes, sample_weight, groups=groups)
         if not len(learner._model.labels):
             return self
         with _becoming:
             if not self.__sklearn_is_fitted__():
                 return self._become(learner)
-        return self._learn(X, y, classes, sample_weight)  # another thread was the first
+        return self._learn(X, y, classes, sample_weight, groups=groups)  # another thread was the first
 
     def _learn_batch(self, batch: Batch) -> None:
         try:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from xlda._internal.arrays import Array
 from xlda.errors import BadSampleError
-from xlda.labels import Label, label_list
+from xlda.labels import Label, label_hash, label_list
 
 _MOST = {  # that a value may be, so that many squares can be added
     np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)
@@ -55,6 +55,20 @@ def checked_samples(
         return embeddings, labels, weights
     kept = np.flatnonzero(weights)
     return embeddings[kept], [labels[i] for i in kept], weights[kept]
+
+
+def checked_groups(groups: Any, y: Any, sample_weight: Any) -> Array | None:
+    """A number for each group of samples that have a weight, (n,); None where there are no groups."""
+    if groups is None:
+        return None
+    refuse_masked(groups, "groups")
+    names = label_list(groups, "groups")
+    n_samples = len(np.asarray(y))
+    if len(names) != n_samples:
+        raise ValueError(f"groups has {len(names)} entries; X has {n_samples} samples.")
+    number_of = {name: label_hash(name) >> 1 for name in set(names)}
+    numbers = np.fromiter(map(number_of.__getitem__, names), np.int64, len(names))
+    return numbers if sample_weight is None else numbers[np.asarray(sample_weight, np.float64) != 0]
 
 
 def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_samples: int = 0) -> Array:

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -52,6 +53,16 @@ def label_list(values: Any, name: str = "y") -> list[Label]:
     flat = isinstance(values, list | tuple) and np.ndim(values) == 1
     originals = values if flat else array.tolist()
     return _by_type(originals, name)
+
+
+def label_hash(label: Label) -> int:
+    """A number below 2^64 - 1 for a label, always the same.
+
+    >>> label_hash("kiwi") == label_hash("kiwi") != label_hash("pear")
+    True
+    """
+    text = f"{type(label).__name__} {label}".encode("utf-8", "surrogatepass")
+    return min(int.from_bytes(blake2b(text, digest_size=8).digest(), "big"), 2**64 - 2)
 
 
 def one_label(value: Any, name: str = "label") -> Label:
@@ -110,6 +121,10 @@ class LabelTable:
     def is_sorted(self) -> bool:
         """Whether that is the order of the rows themselves, all of which have a label."""
         return bool(np.array_equal(self.sorted_rows, np.arange(len(self.names))))
+
+    def taken(self, rows: Rows) -> LabelTable:
+        """Of these rows alone."""
+        return LabelTable(self.names[rows], self.dtype)
 
     def of(self, rows: Rows) -> Array:
         """Labels of `rows`, in the same shape."""
@@ -207,6 +222,10 @@ class Labels:
         for label in sorted(set(labels).difference(self._row_of)):
             self._give_row(label)
         return self.rows(labels)
+
+    def not_known(self, *lists: Sequence[Label]) -> list[Label]:
+        """Which of these labels have no row, sorted."""
+        return sorted(set().union(*lists).difference(self._row_of))
 
     def n_rows_with(self, *lists: Sequence[Label]) -> int:
         """Rows there will be once all these labels are added, which is refused here where they cannot be."""

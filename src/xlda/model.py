@@ -11,9 +11,10 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
+from xlda.calibration.calibration import Calibration
 from xlda.head import Head, spread_to_keep
 from xlda.head.layer_rows import LayerRows
-from xlda.labels import Label, Labels
+from xlda.labels import Label, Labels, label_hash
 from xlda.moments import ForgetError, Moments
 from xlda.upkeep import Scoring, Upkeep
 
@@ -30,8 +31,10 @@ class Model:
         self.labels = Labels() if labels is None else labels
         self.layer_rows: LayerRows | None = None  # rows of a layer that nobody has samples of
         self.started_with = started_with  # parameters that cannot change once something was learned
+        self.calibration: Calibration | None = None  # how sure answers are, once that was measured
         self.upkeep = Upkeep()
         self.lock = fork_safe_lock()  # learning and bringing the head up to date take turns
+        self._name(self.labels.table().names[self.labels.table().sorted_rows].tolist())
 
     def learn(
         self,
@@ -39,30 +42,39 @@ class Model:
         labels: list[Label],
         weights: Array | None = None,
         ahead: Sequence[Label] = (),
+        groups: Array | None = None,
     ) -> None:
         """Learn samples of known labels and of new ones; labels named `ahead` become known without any."""
         self.labels.check_kind(ahead, labels)
         with self.lock:
             rows = None if ahead else self.labels.rows_if_known(labels)
             if rows is not None:
-                self._take(embeddings, rows, weights)
+                self._take(embeddings, rows, weights, groups)
                 return
             with interrupt_afterwards():  # or a class could come without its samples
-                self._take(embeddings, self._welcome(ahead, labels), weights)
+                self._take(embeddings, self._welcome(ahead, labels), weights, groups)
 
-    def _take(self, embeddings: Array, rows: Rows, weights: Array | None) -> None:
+    def _take(self, embeddings: Array, rows: Rows, weights: Array | None, groups: Array | None) -> None:
         # In this order an interrupt between the two costs a needless look at these rows, and no sample.
         self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
-        self.moments.update(embeddings, rows, weights)
+        self.moments.update(embeddings, rows, weights, groups)
 
     def _welcome(self, ahead: Sequence[Label], labels: list[Label]) -> Rows:
         """Rows of `labels`, making room for those that are new and for those named ahead."""
         self.moments.reserve(self.labels.n_rows_with(ahead, labels))  # memory first: it may not be had
+        new = self.labels.not_known(ahead, labels)
         named = self.labels.add(ahead)
         rows = self.labels.add(labels)
         self.moments.grow(self.labels.n_rows)
+        self._name(new)
         self.upkeep.changed(np.union1d(named, rows))
         return rows
+
+    def _name(self, labels: Sequence[Label]) -> None:
+        """Tell the samples kept for checking which labels are new."""
+        if labels and self.moments.kept.most:
+            hashes = np.fromiter(map(label_hash, labels), np.uint64, len(labels))
+            self.moments.kept.name(self.labels.rows(labels), hashes)
 
     def forget(self, embeddings: Array, labels: list[Label], weights: Array | None = None) -> None:
         """Undo having learned these samples; more than a class has is an error that names it."""
@@ -118,10 +130,11 @@ class Model:
             labels = table.names[theirs].tolist()
             self.labels.check_kind(labels)
             self.moments.reserve(self.labels.n_rows_with(labels))
-            rows = np.zeros(other.moments.n_classes, np.intp)
+            rows, new = np.zeros(other.moments.n_classes, np.intp), np.zeros(other.moments.n_classes, bool)
+            new[theirs] = np.isin(labels, self.labels.not_known(labels))
             rows[theirs] = self.labels.add(labels)
             self.moments.grow(self.labels.n_rows)
-            self.moments.merge(other.moments, rows)
+            self.moments.merge(other.moments, rows, new)
             self.upkeep.changed(rows[theirs], other.moments.weight_learned)
 
     def freeze(self, scoring: Scoring) -> None:

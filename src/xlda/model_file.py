@@ -15,23 +15,28 @@ import numpy as np
 
 from xlda import storage
 from xlda._internal.section import MOST, Section
+from xlda.calibration import calibration_stored
+from xlda.calibration.calibration_stored import calibration_from_section, calibration_to_section
 from xlda.errors import NewerFileError
 from xlda.head import layer_rows
 from xlda.head.layer_rows import LayerRows
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label, Labels
 from xlda.model import Model
-from xlda.moments import Moments, stored
+from xlda.moments import Moments, kept_stored, stored
+from xlda.moments.kept_stored import kept_from_section, kept_to_section
 from xlda.moments.stored import moments_from_section, moments_to_section
 from xlda.parameters import check_parameters, learning_parameters
 from xlda.search import search_from_json, search_to_json
 from xlda.upkeep import Upkeep
 
 KNOWN = {  # sections, and the newest version of each
-    "params": 2,
+    "params": 3,
     "chosen": 1,
     "labels": 1,
     stored.NAME: stored.VERSION,
+    kept_stored.NAME: kept_stored.VERSION,
+    calibration_stored.NAME: calibration_stored.VERSION,
     "search": 1,
     layer_rows.SECTION: layer_rows.SECTION_VERSION,
     "backbone": 1,
@@ -58,6 +63,9 @@ DEFAULTS: dict[int, dict[str, Any]] = {
     }
 }
 DEFAULTS[2] = {**DEFAULTS[1], "model": "bayes", "shrinkage": "auto", "power": "auto"}
+DEFAULTS[3] = {**DEFAULTS[2], "check_samples": 2048, "like": "visit"}
+for _version in (1, 2):  # nothing was kept
+    DEFAULTS[_version] |= {"check_samples": 0, "like": "visit"}
 
 _log = logging.getLogger("xlda")
 
@@ -75,6 +83,10 @@ def write(path: str | os.PathLike[str], clf: Any, model: Model) -> None:
         Section("labels", KNOWN["labels"], info={"names": model.labels.table().names.tolist()}),
         moments_to_section(model.moments),
     ]
+    if model.moments.kept.most:
+        sections.append(kept_to_section(model.moments))
+    if model.calibration is not None:
+        sections.append(calibration_to_section(model.calibration))
     if clf.power == "auto" and hasattr(clf, "power_"):
         sections.append(Section("chosen", KNOWN["chosen"], info={"power": clf.power_}))
     if model.layer_rows is not None:
@@ -122,6 +134,12 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
     elif moments.n_seen:
         raise ValueError("it does not say which power was chosen")
     model = Model(moments, Labels(labels), learning_parameters(clf))
+    kept = sections.get(kept_stored.NAME)
+    if kept is not None:
+        moments.kept = kept_from_section(kept, moments, clf.check_samples)
+    calibration = sections.get(calibration_stored.NAME)
+    if calibration is not None:
+        model.calibration = calibration_from_section(calibration)
     if layer is not None:
         model.layer_rows = LayerRows.from_section(layer, labels, moments.n_features)
     model.upkeep = Upkeep(None if search is None else search.info)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ def check_parameters(estimator: Any) -> None:
     is_name = isinstance(power, str) and power == "auto"
     if power is not None and not is_name and not (_is_real(power) and 0 < power < np.inf):
         raise ValueError(f"power is 'auto', None or a positive number; got {power!r}.")
+    _check_choice("like", estimator.like, ("same", "visit"))
+    most: Any = estimator.check_samples
+    if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
+        raise ValueError(f"check_samples is a whole number of at least 0; got {most!r}.")
     if not (_is_real(renew) and 0 <= renew < np.inf):
         raise ValueError(f"renew is a number of at least 0; got {renew!r}.")
 

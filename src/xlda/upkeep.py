@@ -20,7 +20,7 @@ from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import ModelKind, Priors
 from xlda.head.layer_rows import LayerRows
 from xlda.head.plain_space import PlainSpace
-from xlda.labels import Labels
+from xlda.labels import Labels, LabelTable
 from xlda.moments import Moments
 from xlda.search import Dense, Search, chosen_search, restored, saved_by
 
@@ -40,6 +40,19 @@ class Scoring(NamedTuple):
     target: Target
     priors: Priors
     search: str | Search
+
+    def dense_head(self, moments: Moments, table: LabelTable, layer_rows: LayerRows | None) -> Head:
+        """A head of these moments that looks at all classes."""
+        return new_head(
+            moments,
+            table,
+            model=self.model,
+            shrinkage=self.shrinkage,
+            target=self.target,
+            priors=self.priors,
+            search=Dense(),
+            layer_rows=layer_rows,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,7 @@ def fit(
     for batch in samples.labelled("learning"):
         clf.partial_fit(batch.embeddings, batch.labels)
     clf.backbone_ = samples.identity
+    clf.calibrate_if_due()
     with written(out, overwrite):
         clf.save(out)
     tell_of_look_alikes(clf.classes_.tolist())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import xlda
 from xlda.cli import options
-from xlda.cli.console import counted, say_json, say_table
+from xlda.cli.console import counted, say, say_json, say_table
 from xlda.cli.models import n_samples, whole
 
 if TYPE_CHECKING:
+    from xlda.calibration.assessment import Assessment
     from xlda.classifier import XLDA
 
 FEW = 5  # samples
@@ -23,8 +25,9 @@ def inspect(
     few: Annotated[int, typer.Option("--few", min=1, help="A class with fewer samples is listed.")] = FEW,
     json: options.Json = False,
 ) -> None:
-    """Show what is in a model: classes, samples, memory, confusable pairs, classes with few samples.
+    """Show what is in a model: classes, samples, memory, how good it is, confusable pairs, classes with few.
 
+    How good it is was measured on samples that it kept to check itself with, as if it had never learned them.
     Pairs are listed with their distance in standard deviations within classes.
 
     $ xlda inspect shop.xlda
@@ -50,6 +53,8 @@ def inspect(
         "confusable": confusable(clf, pairs),
         "few_samples": [{"label": names[i], "samples": whole(counts[i])} for i in scarce],
     }
+    expected = assessed(clf)
+    result["expected"] = None if expected is None else asdict(expected)
     if json:
         say_json(result)
         return
@@ -66,6 +71,9 @@ def inspect(
             ("file", _size(result["file_bytes"])),
         ],
     )
+    if expected is not None:
+        for line in (*str(expected).splitlines(), ""):
+            say(line)
     say_table(
         ("apart", "confusable", "with"),
         [(pair["distance"], *map(str, pair["labels"])) for pair in result["confusable"]],
@@ -74,6 +82,14 @@ def inspect(
         ("samples", f"{counted(len(scarce), 'class')} with fewer than {few}"),
         [(f"{counts[i]:g}", str(names[i])) for i in scarce[:10]],
     )
+
+
+def assessed(clf: XLDA) -> Assessment | None:
+    """How good it is, where that can be told."""
+    try:
+        return clf.assess()
+    except ValueError:
+        return None
 
 
 def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:

@@ -53,6 +53,7 @@ def learn(
                 for batch in samples.labelled("learning"):
                     clf.partial_fit(batch.embeddings, batch.labels)
                     n_learned += len(batch.names)
+                clf.calibrate_if_due()
                 clf.backbone_ = recognizer.identity
                 clf.batch_keys_ = [*clf.batch_keys_, *([] if key is None else [key])]
     new = [name for name in clf.classes_.tolist() if name not in known]

@@ -10,33 +10,49 @@ from xlda.cli import options
 from xlda.cli.console import say, say_json, say_table
 from xlda.cli.models import opened
 from xlda.cli.samples import for_model
+from xlda.photos.recognizer import answers_of
 
 
 def predict(
     model: options.ModelFile,
     where: options.Where,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="How many classes to name, best first.")] = 5,
+    unknown: Annotated[
+        float | None,
+        typer.Option(
+            "--unknown",
+            help="Say `unknown` of photos like no known class; at most this share of the known is rejected.",
+            show_default=False,
+        ),
+    ] = None,
     backbone: options.OwnBackbone = None,
     on_error: options.Skip = "stop",
     json: options.Json = False,
 ) -> None:
-    """Say what photos show: the best classes with their scores.
+    """Say what photos show: the best classes, and how likely each is.
 
-    A score is a log posterior up to a constant: a class that is 2.3 ahead is ten times as likely, if the
-    model has it right. With few photos of each class it is far too sure.
+    Percentages are given that the photo shows one of the known classes. `known` says how likely that is,
+    where unknown things are as common as known ones. Both are measured on photos that the model kept to
+    check itself with, as for photos of another day.
 
     $ xlda predict shop.xlda photo.jpg
+    $ xlda predict shop.xlda photo.jpg --unknown 0.05
     """
+    if unknown is not None and not 0 < unknown < 1:
+        raise typer.BadParameter(f"--unknown is a share between 0 and 1; got {unknown:g}.")
     recognizer = opened(model, backbone)
     found: list[dict[str, Any]] = []
     for batch in for_model(where, recognizer, backbone, on_error).batches("predicting"):
-        labels, scores = recognizer.classifier.predict_topk(batch.embeddings, k)
-        for name, best, values in zip(batch.names, labels.tolist(), scores.tolist(), strict=True):
-            ranked = [{"label": label, "score": score} for label, score in zip(best, values, strict=True)]
-            found.append({"name": name, "best": ranked})
+        judged = recognizer.classifier.judge(batch.embeddings, k, unknown=unknown)
+        for name, answer in zip(batch.names, answers_of(judged), strict=True):
+            best = [candidate._asdict() for candidate in answer.top]
+            found.append({"name": name, "label": answer.label, "known": answer.p_known, "best": best})
     if json:
         say_json(found)
         return
     for one in found:
-        say(one["name"])
-        say_table(("score", "label"), [(best["score"], str(best["label"])) for best in one["best"]])
+        known = "" if one["known"] is None else f"  ({one['known']:.0%} known)"
+        said = "  unknown" if one["label"] is None else ""
+        say(f"{one['name']}{said}{known}")
+        rows = [(100 * best["probability"], str(best["label"])) for best in one["best"]]
+        say_table(("%", "label"), rows)

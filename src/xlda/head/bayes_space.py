@@ -35,6 +35,7 @@ MOST_DIRECTIONS = 64  # added for classes that lie outside of the coordinates, b
 WORTH_A_DIRECTION = 1.0  # by so much the logarithm of the probability of its samples must grow
 UNSURE = 0.5  # times that distance, by the probe: looked at more closely
 UNUSUAL = 4.0  # times the usual squared distance from the coordinates, where directions were left out
+FAR_OUTSIDE = 6.0  # times the usual squared distance of samples from them: not of a known class
 EMPTY = 1e-9  # samples; fewer are none
 
 
@@ -101,6 +102,19 @@ class BayesSpace:
     def common_term(self, embeddings: Array) -> Array:
         """Scores have nothing in common that would be worth adding."""
         return np.zeros(len(embeddings))
+
+    def unknown_scores(self, embeddings: Array) -> Array:
+        """Score of a class that has no samples, (n,), float64: as far as classes differ, it may be anywhere.
+
+        What lies far outside of the coordinates, where no known class is, is likelier to be of such a one.
+        """
+        queries = self.queries(embeddings)
+        within, beside = queries[:, : self.n_coordinates], queries[:, self.n_coordinates :]
+        out = (embeddings.astype(self.centre.dtype, copy=False) - self.centre) @ self.probe
+        squares = np.square(out, dtype=np.float64).sum(axis=1) - np.square(beside).sum(axis=1)
+        far = np.maximum(squares - FAR_OUTSIDE * self.spread.outside, 0.0)
+        scores: Array = self.table.of_no_samples(within) + 0.5 * far
+        return scores
 
     def squared_lengths(self, differences: Array) -> Array:
         """Of differences between embeddings (n, n_features), in standard deviations within classes."""

@@ -22,7 +22,7 @@ from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.count_table import groups_of
 from xlda.head.covariance import Whitening
 from xlda.moments import Moments
-from xlda.moments.moments import KeptSpread
+from xlda.moments.kept_spread import KeptSpread
 
 LEAST = 1e-3  # spread of class means, in units of the spread within classes
 CLASSES_A_FEATURE = 8.0  # times as many classes as this says: T is half known
@@ -47,6 +47,7 @@ class ClassSpread:
     measured: Array  # (n,): variance along each as it was measured, before it was shrunk
     worth: float  # classes that all the means are worth
     left_out: LeftOut | None  # where the directions are not all in which class means differ
+    outside: float  # squared distance of samples from the directions, as it is on average
 
     @property
     def elsewhere(self) -> float:
@@ -106,9 +107,11 @@ def class_spread(
     if kept is None:
         share = 1.0 / (1.0 + (CLASSES_A_FEATURE * worth / d) ** 2)
         measured, basis, noise = means.directions(centre, bias_factor * weights, per_mean)
+        outside = means.noise * d - float(noise.sum())
     else:
         share = kept.share
-        _, basis, _ = means.directions(centre, weights, 0.0)
+        _, basis, noise = means.directions(centre, weights, 0.0)
+        outside = means.noise * d - float(noise.sum())
         raw_basis = whitening.matrix @ basis
         measured, turn = np.linalg.eigh(raw_basis.T @ kept.matrix @ raw_basis)
         measured, basis = measured[::-1], basis @ turn[:, ::-1]
@@ -124,7 +127,9 @@ def class_spread(
             float(means.noise * d - noise[told].sum()),
         )
         measured, basis = true[told], basis[:, told]
-    return ClassSpread(centre, basis, _psi(measured, size, share), size, share, measured, worth, left_out)
+        outside = left_out.true + left_out.noise
+    psi, outside = _psi(measured, size, share), max(outside, 0.0)
+    return ClassSpread(centre, basis, psi, size, share, measured, worth, left_out, outside)
 
 
 def _along_what_was_measured(measured: Array, noise: Array, features_a_mean: float) -> Array:

@@ -99,6 +99,13 @@ class CountTable:
         added: Array = (logs[:1] - logs)[groups]
         return added
 
+    def of_no_samples(self, queries: Array) -> Array:
+        """What a class without samples scores for queries (n, width), (n,), as others are scored."""
+        variance = 1.0 + self.psi
+        squares = np.square(queries, dtype=np.float64) @ (self.reference - 0.5 / variance)
+        added: Array = squares + self._half_logs[0].sum() - 0.5 * np.log(variance).sum()
+        return added
+
     @cached_property
     def _half_variance(self) -> Array:
         return (0.5 * self.variance).astype(self.gain.dtype)

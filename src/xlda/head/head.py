@@ -31,9 +31,9 @@ from xlda.head.model_samples import sampled_queries
 from xlda.head.plain_space import PlainSpace
 from xlda.labels import LabelTable
 from xlda.moments import Moments
-from xlda.moments.moments import KeptSpread
+from xlda.moments.kept_spread import KeptSpread
 from xlda.search.class_rows import ClassRows
-from xlda.search.dense import Dense
+from xlda.search.dense import Dense, DenseIndex
 from xlda.search.protocol import Changed, Classes, Index, Search
 from xlda.search.ranking import best_columns, merged
 
@@ -112,6 +112,44 @@ class Head:
         entries, changed_scores = best_columns(self._changed_rows().scores(queries), k)
         return merged(settled, settled_scores, self.changed.rows[entries], changed_scores, k)
 
+    @property
+    def knows_the_unknown(self) -> bool:
+        """Whether it can tell what a class would score that has no samples."""
+        return isinstance(self.space, BayesSpace)
+
+    def unknown_scores(self, embeddings: Array) -> Array:
+        """What a class without samples would score, (n,), float64; 0 where it cannot tell."""
+        if isinstance(self.space, BayesSpace):
+            return self.space.unknown_scores(embeddings)
+        return np.zeros(len(embeddings))
+
+    def among(self, rows: Rows) -> Head:
+        """The same head with these rows alone, in order; it looks at all of them. O(len(rows) d)."""
+        changed, entries = self.changed.newest()
+        here = np.isin(changed, rows)
+        settled = self._widened(self.index.rows.taken(np.minimum(rows, len(self.index.rows) - 1)))
+        places = np.searchsorted(rows, changed[here])
+        found = settled.with_rows(self._changed_rows(entries[here]), places, len(rows))
+        return replace(
+            self,
+            table=self.table.taken(rows),
+            index=DenseIndex(found),
+            changed=ChangedRows.none_of(self.changed.log.weights.shape[1], self.centre.dtype),
+            n_seen=int(found.live.sum()),
+        )
+
+    def counts_of(self, rows: Rows) -> Array:
+        """How many samples the classes in `rows` have, as the head takes it; of a Bayesian one."""
+        assert isinstance(self.space, BayesSpace)
+        squares = self.index.rows.squares
+        groups = np.zeros(self.n_rows, np.intp)
+        if squares is not None:
+            groups[: len(self.index.rows)] = squares.groups
+        changed, entries = self.changed.newest()
+        groups[changed] = self.changed.groups[entries]
+        counts: Array = self.space.table.counts[groups[rows]]
+        return counts
+
     def shortlists(self, embeddings: Array, k: int) -> Iterator[Rows]:
         """Rows looked at for the `k` best of each embedding."""
         changed = self.changed.rows[self.changed.rows < len(self.index.rows)]
@@ -131,12 +169,7 @@ class Head:
     def all_rows(self) -> ClassRows:
         """All rows, the changed ones among the others, and in the coordinates of queries: O(C d)."""
         rows, entries = self.changed.newest()
-        settled = self.index.rows
-        missing = self.space.width - settled.width
-        if missing:
-            settled = settled.with_whole_rest()
-            nothing = np.zeros((len(settled), missing), settled.parts[0].dtype)
-            settled = replace(settled, parts=(*settled.parts, nothing))
+        settled = self._widened(self.index.rows)
         return settled.with_rows(self._changed_rows(entries), rows, self.n_rows)
 
     def updated(
@@ -164,6 +197,15 @@ class Head:
         return head if len(head.changed) <= most_changed(head.n_rows) else head._settled(moments)
 
     # -- how it works
+
+    def _widened(self, rows: ClassRows) -> ClassRows:
+        """Rows in all coordinates of queries; they are 0 along directions that came later."""
+        missing = self.space.width - rows.width
+        if not missing:
+            return rows
+        whole = rows.with_whole_rest()
+        nothing = np.zeros((len(rows), missing), whole.parts[0].dtype)
+        return replace(whole, parts=(*whole.parts, nothing))
 
     def _changed_rows(self, entries: Rows | None = None) -> ClassRows:
         """Entries of what has changed, as they are scored; all of them, those that were replaced included."""

@@ -1,5 +1,6 @@
 """Running sums of a stream of embeddings: counts, class means, pooled scatter."""
 
-from xlda.moments.moments import ForgetError, Moments
+from xlda.moments.forgetting import ForgetError
+from xlda.moments.moments import Moments
 
 __all__ = ["ForgetError", "Moments"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.moments.batch_update import EMPTY, BatchUpdate, left, working_memory
+from xlda.moments.forgetting import ForgetError
+from xlda.moments.kept_samples import KeptSamples
+from xlda.moments.kept_spread import KeptSpread
 from xlda.moments.sample_buffer import A_FEW, SampleBuffer
 from xlda.moments.scatter import LEAST_WAITING, Scatter
 
@@ -24,14 +27,6 @@ FIRST = 128  # embeddings that the origin is chosen from
 OFFSET = 8  # times its spread: a feature further from zero needs an origin
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
 PIECE = LEAST_WAITING  # samples of a batch absorbed at once
-
-
-class KeptSpread(NamedTuple):
-    """How class means differed when the covariance was frozen; see `xlda.head.class_spread`."""
-
-    matrix: Array  # (d, d): the covariance of class means, as it was measured
-    size: float
-    share: float
 
 
 class Moments:
@@ -58,8 +53,9 @@ class Moments:
            [0., 0.]])
     """
 
-    def __init__(self, n_features: int, half: bool = False) -> None:
+    def __init__(self, n_features: int, half: bool = False, check_samples: int = 0) -> None:
         self.n_features = n_features
+        self.kept = KeptSamples(n_features, check_samples)  # to check with, never to learn from
         self._n_classes = 0
         self._n_samples = 0
         self._counts = np.zeros(0)
@@ -180,6 +176,7 @@ class Moments:
             "class means": self._offsets.nbytes + self._counts.nbytes,
             "covariance": scatter,
             "rows waiting": waiting + (0 if self._work is None else self._work.nbytes),
+            "samples kept for checking": self.kept.nbytes,
         }
 
     @property
@@ -190,12 +187,22 @@ class Moments:
 
     # -- learning
 
-    def update(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Add samples: `embeddings` (n, n_features), `rows` (n,), `weights` (n,), positive."""
+    def update(
+        self,
+        embeddings: ArrayLike,
+        rows: ArrayLike,
+        weights: ArrayLike | None = None,
+        groups: Array | None = None,
+    ) -> None:
+        """Add samples: `embeddings` (n, n_features), `rows` (n,), `weights` (n,), positive.
+
+        `groups` (n,), whole numbers, say which of them belong together; they are kept for checking.
+        """
         embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
-        if weights is not None or len(rows) > A_FEW:
+        if weights is not None or groups is not None or len(rows) > A_FEW:
             with self._changing():
                 self._absorb(embeddings, rows, weights, sign=1)
+                self.kept.add(embeddings, rows, weights, groups)
             return
         if self._change != "done" or not self._buffer.has_room_for(embeddings):
             self.settle()
@@ -224,7 +231,9 @@ class Moments:
             try:
                 self._change = "under way"
                 if len(self._buffer):
-                    self._absorb(*self._buffer.take(), None, sign=1)
+                    embeddings, rows = self._buffer.take()
+                    self._absorb(embeddings, rows, None, sign=1)
+                    self.kept.add(embeddings, rows)
                 yield
                 self._change = "done"
             finally:
@@ -242,9 +251,12 @@ class Moments:
             raise ForgetError(int(short[0]), float(taken[short[0]]), float(have[short[0]]))
         with self._changing():
             self._absorb(embeddings, rows, weights, sign=-1)
+            self.kept.remove(embeddings, rows, weights)
 
-    def merge(self, other: Moments, rows: Rows | None = None) -> None:
+    def merge(self, other: Moments, rows: Rows | None = None, new: Array | None = None) -> None:
         """Add all that `other` has learned; its class i goes to row `rows[i]` here (default i).
+
+        `new` (n_classes,) says which of these rows have no label before, for the samples kept for checking.
 
         Another stream's class is one heavy sample at its mean, and the scatter within it.
         """
@@ -265,6 +277,8 @@ class Moments:
                 offsets, counts = other._offsets[some], other._counts[some]
                 self._absorb_many(offsets, shift.astype(self.dtype), rows[some], counts, sign=1)
             self._n_samples += other._n_samples
+            if new is not None:
+                self.kept.merge(other.kept, rows, new)
 
     def _merge_scatter(self, other: Moments) -> None:
         if other._frozen_dof is not None:  # so is the sum
@@ -303,6 +317,7 @@ class Moments:
             if count[0] > 0:
                 offset = self._offsets[other : other + 1].copy()
                 self._absorb_many(offset, None, np.array([into]), count, sign=1)
+                self.kept.join(into, other)
             self._clear(other)
 
     def drop(self, row: int) -> None:
@@ -310,6 +325,7 @@ class Moments:
         with self._changing():
             if self._counts[row] > 0:
                 self._dof_of_dropped += float(self._counts[row]) - 1.0
+            self.kept.drop(row)
             self._clear(row)
 
     def freeze(self, spread: KeptSpread | None = None) -> None:
@@ -466,14 +482,6 @@ class Moments:
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
         return {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
-
-
-class ForgetError(ValueError):
-    """More of a class was to be forgotten than it has."""
-
-    def __init__(self, row: int, taken: float, have: float) -> None:
-        super().__init__(f"Cannot forget {taken:g} of row {row}: it has {have:g}.")
-        self.row, self.taken, self.have = row, taken, have
 
 
 def _origin_for(embeddings: Array) -> Array:

@@ -21,11 +21,17 @@ class PublishedMoments(Moments):
         """What the scatter is divided by: the number of samples."""
         return float(self.n_samples) if self._frozen_dof is None else self._frozen_dof
 
-    def update(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
+    def update(
+        self,
+        embeddings: ArrayLike,
+        rows: ArrayLike,
+        weights: ArrayLike | None = None,
+        groups: Array | None = None,
+    ) -> None:
         """Add samples, whose order matters; they have no weights."""
         if weights is not None:
             raise ValueError("The published rule has no sample weights. Use rule='exact'.")
-        super().update(embeddings, rows)
+        super().update(embeddings, rows, groups=groups)
 
     def _absorb(self, embeddings: Array, rows: Rows, weights: ArrayLike | None, sign: int) -> None:
         """Add samples in the order given. With S = t Sigma, the rule reads S += t/(t+1) r r^T."""
@@ -44,7 +50,7 @@ class PublishedMoments(Moments):
         """Refuse: see the class."""
         raise ValueError("The published rule cannot be undone. Use rule='exact'.")
 
-    def merge(self, other: Moments, rows: Rows | None = None) -> None:
+    def merge(self, other: Moments, rows: Rows | None = None, new: Array | None = None) -> None:
         """Refuse: see the class."""
         raise ValueError("The published rule depends on the order, so it cannot be merged. Use rule='exact'.")
 

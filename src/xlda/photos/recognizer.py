@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from xlda.photos.decoding import open_photo
 from xlda.photos.embedding import embed_contents
 from xlda.photos.model_backbone import ModelBackbone
 from xlda.photos.opened_file import OpenedFile
+from xlda.predictor.answers import Judged
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,26 +34,45 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """A class that a photo may show, and its score: the higher, the likelier beside the others."""
+    """A class that a photo may show, its score, and its probability if it is one of the known classes."""
 
     label: Label
     score: float
+    probability: float = math.nan
 
 
 class Answer(NamedTuple):
-    """What a photo shows: the best `label`, None where nothing was learned, and the `top` ones, best first.
+    """What a photo shows: the best `label`, None where there is none, and the `top` ones, best first.
 
-    >>> Answer.of([Candidate("kiwi", 3.5), Candidate("pear", 1.0)]).label
+    `probability` is that of the best, if it is one of the known classes; `p_known` that it is. None where
+    nobody can tell.
+
+    >>> Answer.of([Candidate("kiwi", 3.5, 0.8), Candidate("pear", 1.0, 0.1)], 0.9).label
     'kiwi'
     """
 
     label: Label | None
     top: list[Candidate]
+    probability: float | None = None
+    p_known: float | None = None
 
     @classmethod
-    def of(cls, top: list[Candidate]) -> Self:
+    def of(cls, top: list[Candidate], p_known: float = math.nan, is_unknown: bool = False) -> Self:
         """The answer with these candidates."""
-        return cls(top[0].label if top else None, top)
+        if not top:
+            return cls(None, top)
+        label = None if is_unknown else top[0].label
+        return cls(label, top, top[0].probability, None if math.isnan(p_known) else p_known)
+
+
+def answers_of(judged: Judged) -> list[Answer]:
+    """An answer for each sample."""
+    tops = zip(judged.labels.tolist(), judged.scores.tolist(), judged.probabilities.tolist(), strict=True)
+    each = zip(tops, judged.p_known.tolist(), judged.is_unknown.tolist(), strict=True)
+    return [
+        Answer.of([Candidate(*one) for one in zip(*top, strict=True)], p_known, is_unknown)
+        for top, p_known, is_unknown in each
+    ]
 
 
 class Recognizer:
@@ -122,25 +143,29 @@ class Recognizer:
     # -- predicting
 
     @overload
-    def predict(self, photos: str | os.PathLike[str] | bytes | Image, k: int = 5) -> Answer: ...
+    def predict(
+        self, photos: str | os.PathLike[str] | bytes | Image, k: int = 5, unknown: float | None = None
+    ) -> Answer: ...
     @overload
-    def predict(self, photos: list[Any] | tuple[Any, ...] | Iterator[Any], k: int = 5) -> list[Answer]: ...
+    def predict(
+        self, photos: list[Any] | tuple[Any, ...] | Iterator[Any], k: int = 5, unknown: float | None = None
+    ) -> list[Answer]: ...
     @overload
-    def predict(self, photos: Any, k: int = 5) -> Any: ...
-    def predict(self, photos: Any, k: int = 5) -> Any:
+    def predict(self, photos: Any, k: int = 5, unknown: float | None = None) -> Any: ...
+    def predict(self, photos: Any, k: int = 5, unknown: float | None = None) -> Any:
         """What a photo shows, with the `k` best candidates: an `Answer`, or for several a list of them.
 
-        A bad photo is a BadSampleError that names it.
+        With `unknown=0.05`, the label is None where a photo is like no known class, so that at most 5 % of
+        those of known classes are rejected. A bad photo is a BadSampleError that names it.
         """
         clf = self.classifier
         embeddings = self.embed(photos)
         try:
-            labels, scores = clf.predict_topk(embeddings, k)
+            judged = clf.judge(embeddings, k, unknown=unknown)
         except NotFittedError:
             answers = [Answer.of([]) for _ in embeddings]
         else:
-            tops = zip(labels.tolist(), scores.tolist(), strict=True)
-            answers = [Answer.of([Candidate(*one) for one in zip(*top, strict=True)]) for top in tops]
+            answers = answers_of(judged)
         return answers[0] if _is_one(photos) else answers
 
     def embed(self, photos: Any) -> Array:

@@ -1,0 +1,47 @@
+"""A calibration as a section of a file, and back, if it can be one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlda._internal.arrays import Array
+from xlda._internal.section import Section
+from xlda.calibration.calibration import Calibration
+from xlda.calibration.evidence import Evidence
+from xlda.calibration.folds import BEST
+
+NAME, VERSION = "calibration", 1
+KINDS = ("same", "visit", "unknown", "confirmed", "confirmed_unknown")
+FIELDS = ("scores", "place", "counts", "weights")
+
+
+def calibration_to_section(calibration: Calibration) -> Section:
+    """All that was measured, and what was confirmed."""
+    tensors: dict[str, Array] = {}
+    for kind in KINDS:
+        tensors |= getattr(calibration, kind).to_arrays(kind)
+    return Section(NAME, VERSION, tensors, {"learned": calibration.learned})
+
+
+def calibration_from_section(section: Section) -> Calibration:
+    """What was measured; what cannot be that is a ValueError that says why, as a part of a sentence."""
+    section.check_tensors(*(f"{kind}_{field}" for kind in KINDS for field in FIELDS))
+    learned = section.number("learned")
+    if not 0 <= learned < np.inf:
+        raise ValueError("it was calibrated on what cannot be")
+    same, visit, unknown, confirmed, confirmed_unknown = (_evidence(section, kind) for kind in KINDS)
+    return Calibration(same, visit, unknown, learned, confirmed, confirmed_unknown)
+
+
+def _evidence(section: Section, kind: str) -> Evidence:
+    scores = section.tensor(f"{kind}_scores", (np.float32,), (None, BEST))
+    n = len(scores)
+    place = section.tensor(f"{kind}_place", (np.int64,), (n,))
+    counts = section.tensor(f"{kind}_counts", (np.float32,), (n,))
+    weights = section.tensor(f"{kind}_weights", (np.float32,), (n,))
+    best_first = (scores[:, 1:] <= scores[:, :-1]).all() and np.isfinite(scores[:, :1]).all()
+    if not best_first or ((place < -1) | (place >= BEST)).any():
+        raise ValueError("it was calibrated on scores that cannot be")
+    if not ((counts >= 0) & (weights > 0)).all():
+        raise ValueError("it was calibrated on samples that cannot be")
+    return Evidence(scores, place, counts, weights)

@@ -1,0 +1,172 @@
+"""From evidence to a temperature, a correction of the best, a threshold and the odds of being known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, logsumexp
+
+from xlda._internal.arrays import Array
+from xlda.calibration.evidence import Evidence
+
+TEMPERATURE = 12.0  # of scores, where nothing was measured: about that of shop photos
+LEAST, MOST = 0.05, 1000.0  # that a temperature may be
+MOST_LOGIT = 20.0
+A_LITTLE = 1e-6  # by so much the best is likelier than the second, at least
+PRIOR = 2.0  # samples that a correction of nothing is worth
+BINS = 15
+ENOUGH = 200  # samples with as many of their class: they have a threshold of their own
+COUNTS = (1.5, 2.5, 5.5, 15.5)  # samples of a class, between groups that may
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A logistic curve."""
+
+    at_zero: float
+    slope: float
+
+    def of(self, values: Array) -> Array:
+        """Probabilities."""
+        found: Array = expit(self.at_zero + self.slope * values)
+        return found
+
+
+AS_IT_IS = Line(0.0, 1.0)
+
+
+def temperature(evidence: Evidence) -> float:
+    """What scores are divided by so that the right classes are as likely as they are often right."""
+    told = evidence.place >= 0
+    if not evidence.weights[told].any():
+        return TEMPERATURE
+    scores = evidence.scores[told].astype(np.float64)
+    own = scores[np.arange(len(scores)), evidence.place[told]]
+    weights = evidence.weights[told].astype(np.float64)
+
+    def surprise(log: float) -> float:
+        each = logsumexp(scores / np.exp(log), axis=1) - own / np.exp(log)
+        return float(weights @ each)
+
+    found = minimize_scalar(surprise, bounds=(np.log(LEAST), np.log(MOST)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def shares(scores: Array, temperature: float) -> Array:
+    """Probabilities of the classes with these scores (n, k), float64."""
+    scaled = (scores - scores[:, :1]).astype(np.float64) / temperature
+    parts = np.exp(scaled)
+    probabilities: Array = parts / parts.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def logit(probabilities: Array) -> Array:
+    """Log odds, of what is nearly certain no more than of some."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(probabilities) - np.log1p(-probabilities)
+    clipped: Array = np.clip(odds, -MOST_LOGIT, MOST_LOGIT)
+    return clipped
+
+
+def correction(evidence: Evidence, temperature: float) -> Line:
+    """How often the best class is right, by what its share says (Platt)."""
+    if len(evidence) == 0:
+        return AS_IT_IS
+    told = logit(shares(evidence.scores, temperature)[:, 0])
+    return _fitted(told, evidence.right, evidence.weights.astype(np.float64))
+
+
+def _fitted(values: Array, outcomes: Array, weights: Array) -> Line:
+    signs = np.where(outcomes, 1.0, -1.0)
+
+    def surprise(line: Array) -> float:
+        each = np.logaddexp(0.0, -signs * (line[0] + line[1] * values))
+        return float(weights @ each + PRIOR * (line[0] ** 2 + (line[1] - 1.0) ** 2))
+
+    found = minimize(surprise, np.array([0.0, 1.0]), method="L-BFGS-B", bounds=[(None, None), (1e-3, None)])
+    return Line(float(found.x[0]), float(found.x[1]))
+
+
+def corrected(probabilities: Array, line: Line) -> Array:
+    """Probabilities (n, k), best first, with that of the best as it should be; the best stays the best."""
+    best = probabilities[:, 0]
+    others = 1.0 - best
+    wanted = line.of(logit(best))
+    if probabilities.shape[1] > 1:
+        least = probabilities[:, 1] / np.maximum(others + probabilities[:, 1], np.finfo(np.float64).tiny)
+        wanted = np.maximum(wanted, np.minimum(least + A_LITTLE, 1.0))
+    wanted = np.where(others > 0, wanted, 1.0)
+    scaled = probabilities * ((1.0 - wanted) / np.where(others > 0, others, 1.0))[:, None]
+    scaled[:, 0] = wanted
+    return scaled
+
+
+def threshold(scores: Array, weights: Array, share: float) -> float:
+    """The score below which at most this share of such samples is; -inf where there are too few to tell.
+
+    >>> threshold(np.arange(99.0), np.ones(99), 0.05)
+    4.0
+    """
+    if not len(scores):
+        return -np.inf
+    order = np.argsort(scores, kind="stable")
+    below = np.cumsum(weights[order], dtype=np.float64)
+    allowed = share * below[-1] * (len(scores) + 1) / len(scores)
+    number = int(np.searchsorted(below, allowed * (1 + 1e-9), "right"))
+    return float(scores[order][number - 1]) if number else -np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Below which novelty is unknown, by the samples that the best class has."""
+
+    common: float
+    of_groups: Array  # of groups of counts; the common one where a group has too few
+
+    @classmethod
+    def of(cls, evidence: Evidence, share: float) -> Thresholds:
+        """So that this share of the known is rejected."""
+        scores, weights = evidence.novelty, evidence.weights
+        common = threshold(scores, weights, share)
+        groups = np.digitize(evidence.counts, COUNTS)
+        own = np.full(len(COUNTS) + 1, common)
+        for group in np.unique(groups):
+            of_group = groups == group
+            if of_group.sum() >= ENOUGH:
+                own[group] = threshold(scores[of_group], weights[of_group], share)
+        return cls(common, own)
+
+    def at(self, counts: Array) -> Array:
+        """Those of classes with so many samples."""
+        found: Array = self.of_groups[np.digitize(counts, COUNTS)]
+        return found
+
+
+def known_line(known: Evidence, unknown: Evidence) -> Line:
+    """The odds of being known, by novelty, where known and unknown are as likely."""
+    if not len(known) or not len(unknown):
+        return Line(0.0, 0.0)
+    known, unknown = known.weighing(0.5), unknown.weighing(0.5)
+    values = np.concatenate([known.novelty, unknown.novelty]).astype(np.float64)
+    scale = max(float(np.std(values)), np.finfo(np.float64).tiny)
+    middle = float(np.mean(values))
+    outcomes = np.arange(len(values)) < len(known)
+    weights = np.concatenate([known.weights, unknown.weights]).astype(np.float64) * len(values)
+    line = _fitted((values - middle) / scale, outcomes, weights)
+    return Line(line.at_zero - line.slope * middle / scale, line.slope / scale)
+
+
+def calibration_error(probabilities: Array, right: Array, weights: Array) -> float:
+    """How far probabilities of the best are from how often it is right, on average, in bins of as many."""
+    order = np.argsort(probabilities, kind="stable")
+    error = 0.0
+    for some in np.array_split(order, min(BINS, max(len(order), 1))):
+        total = float(weights[some].sum())
+        if total:
+            gap = np.average(probabilities[some], weights=weights[some]) - np.average(
+                right[some], weights=weights[some]
+            )
+            error += total * abs(float(gap))
+    return error / float(weights.sum()) if len(order) else 0.0

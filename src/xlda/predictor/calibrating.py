@@ -1,0 +1,124 @@
+"""How sure answers are: measured, and moved by what people say of them."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import AbstractContextManager
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from xlda._internal.progress import Progress
+from xlda.calibration.assessment import Assessment
+from xlda.calibration.calibration import FEWEST, GROWN, Calibration
+from xlda.calibration.confirmed import confirmed_evidence
+from xlda.head.head import Head
+from xlda.inputs import checked_embeddings
+from xlda.model import Model
+from xlda.moments import Moments
+from xlda.predictor.predictor import Predictor
+from xlda.upkeep import Scoring
+
+
+class Calibrating(Predictor):
+    """A predictor that has learned what it predicts, and can measure itself; see `XLDA`."""
+
+    _model: Model
+
+    def _require_start(self, what: str) -> None:
+        raise NotImplementedError
+
+    def _locked(self, what: str) -> AbstractContextManager[Model]:
+        raise NotImplementedError
+
+    def _scoring(self) -> Scoring:
+        raise NotImplementedError
+
+    def calibrate(self, progress: bool = True) -> Self:
+        """Measure how sure answers are, on the samples kept for checking.
+
+        Some of them are taken out of what was learned, all that is derived from that is derived again, and
+        they are asked for: as if they had never been learned. Then others are. Nothing is changed by it but
+        what `predict_proba`, `p_known` and `unknown=` say, and it is saved with the classifier. Takes some
+        seconds; other threads may learn and predict meanwhile. On a terminal, `progress` shows how far it is.
+        """
+        with self._locked("calibrate") as model:
+            moments, table = copy.deepcopy(model.moments), model.labels.table()
+            layer_rows, last = model.layer_rows, model.calibration
+        scoring = self._scoring()
+        if scoring.model != "bayes":
+            raise ValueError("calibrate needs model='bayes': the probabilities of plain LDA are its own.")
+
+        def head_of(some: Moments) -> Head:
+            return scoring.dense_head(some, table, layer_rows)
+
+        if moments.n_seen < 2:
+            raise ValueError("calibrate needs two classes or more.")
+        with Progress(lambda: 3 * len(moments.kept), progress) as bar:
+            measured = Calibration.measured(moments, head_of, last, bar.advance)
+        with self._locked("calibrate") as model:
+            model.calibration = measured
+        return self
+
+    def calibrate_if_due(self, progress: bool = True) -> bool:
+        """Calibrate where it is possible and was never done, or a fifth was learned since; whether it was."""
+        self._require_start("calibrate_if_due")
+        moments, last = self._model.moments, self._model.calibration
+        possible = self._scoring().model == "bayes" and moments.n_seen > 1 and len(moments.kept) >= FEWEST
+        due = possible and (last is None or moments.weight_learned > GROWN * last.learned)
+        if due:
+            self.calibrate(progress)
+        return due
+
+    def assess(self) -> Assessment:
+        """How good the classifier is, as far as the samples kept for checking tell. `print` it.
+
+        Calibrates if that was never done. With fewer than ten samples a class, those taken out are missed:
+        it is at least as good as that.
+        """
+        calibration = self._current_calibration()
+        if calibration is None:
+            raise ValueError(
+                f"To assess it, {FEWEST} samples or more are needed that were kept for checking, of classes "
+                "with several, and model='bayes'. There are fewer, or check_samples is 0, or the model was "
+                "saved before samples were kept."
+            )
+        with self._locked("assess") as model:
+            moments = model.moments
+            return Assessment.of(calibration, moments.weight_learned, moments.n_seen)
+
+    def confirm(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Tell which answers were right: y (n_samples,) are the true labels, None for none of the known.
+
+        Probabilities and what is rejected follow, since the world drifts; nothing is learned from it.
+        """
+        self._require_start("confirm")
+        embeddings = checked_embeddings(self, X, self.power_)
+        truth = list(np.asarray(y, dtype=object).ravel())
+        if len(truth) != len(embeddings):
+            raise ValueError(f"y has {len(truth)} entries; X has {len(embeddings)} samples.")
+        head, calibration = self._current_head(), self._measured_calibration()
+        if not head.knows_the_unknown:
+            raise ValueError("confirm needs model='bayes', and two classes or more.")
+        known, unknown = confirmed_evidence(head, embeddings, truth)
+        with self._locked("confirm") as model:
+            model.calibration = (model.calibration or calibration).with_confirmed(known, unknown)
+        return self
+
+    def _current_calibration(self) -> Calibration | None:
+        self._require_start("XLDA")
+        if self._scoring().model != "bayes":
+            return None
+        calibration = self._measured_calibration()
+        return calibration if calibration.can_tell else None
+
+    def _measured_calibration(self) -> Calibration:
+        """The last, or one that is measured now: if there was none, or too little to measure it on."""
+        moments = self._model.moments
+        last = self._model.calibration
+        too_few = moments.n_seen < 2 or len(moments.kept) < FEWEST
+        grown = last is None or (not last.can_tell and moments.weight_learned > GROWN * last.learned)
+        if grown and not too_few:
+            self.calibrate(progress=False)
+        return self._model.calibration or Calibration.none()
