@@ -339,11 +339,11 @@ def test_an_interrupt_leaves_whole_batches(rng, monkeypatch):
     update = Moments.update
     calls = []
 
-    def interrupted(self, embeddings, rows, weights=None):
+    def interrupted(self, embeddings, rows, *others):
         calls.append(len(rows))
         if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGINT)  # in the middle of learning the third batch
-        update(self, embeddings, rows, weights)
+        update(self, embeddings, rows, *others)
 
     monkeypatch.setattr(Moments, "update", interrupted)
     clf = XLDA()
