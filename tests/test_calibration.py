@@ -315,6 +315,8 @@ def test_only_some_labels_can_win(data):
         assert labels.shape == (len(queries), 4)
         np.testing.assert_allclose(scores, -np.sort(-every[:, columns], axis=1), rtol=1e-4, atol=1e-3)
         assert (clf.predict(X[:2] + 40, among=[99, 3]) == 99).all()
+    with pytest.raises(ValueError, match="is no known label"):
+        clf.predict(queries, among=some, unknown=0.1, unknown_label=5)
     with pytest.raises(ValueError, match="among has the label 1000, which is not known"):
         clf.predict(queries, among=[3, 1000])
     with pytest.raises(ValueError, match="among needs at least one label"):
@@ -406,6 +408,19 @@ def test_it_is_measured_once_and_changes_nothing_else(clf, data, monkeypatch):
     for label in np.unique(y)[::-1]:  # classes have other rows
         fresh.partial_fit(X[y == label][::-1], y[y == label])
     np.testing.assert_allclose(fresh.predict_proba(queries), first, atol=1e-4)
+
+
+def test_a_snapshot_takes_along_what_is_for_it(clf, data):
+    X, y, queries, _ = data
+    clf.predict_proba(queries)
+    rows = np.arange(40)
+    clf.partial_fit(X[:3], y[:3]).partial_fit(X[:1] + 30, [77])
+    head = clf._current_head()
+    np.testing.assert_allclose(head.counts_of(np.append(rows, 40)), clf.class_count_)
+    plain = clf.set_params(model="lda")
+    for some in (plain, plain.snapshot()):
+        posteriors = softmax(some.decision_function(queries), axis=1)
+        np.testing.assert_allclose(some.predict_proba(queries), posteriors, rtol=1e-5)
 
 
 def test_without_samples_to_check_with_it_says_so(data):

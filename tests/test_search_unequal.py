@@ -171,8 +171,8 @@ def test_new_rows_come_among_short_ones_and_make_them_longer_where_they_must(siz
     assert len(rows) == len(clf.classes_)
     assert (rows.rest is None) == (size > 1)
     assert rows.width == clf._current_head().space.n_coordinates
-    for asked in (new, queries):  # but for what rounding decides: some of the new ones are as others
-        assert (clf.predict(asked) == dense.predict(asked)).mean() > 0.94
+    assert (clf.predict(queries) == dense.predict(queries)).mean() > 0.99
+    assert (clf.predict(new) == dense.predict(new)).mean() >= 0.95  # some are as others: rounding decides
 
 
 def no_directions(self, raw, means, counts):

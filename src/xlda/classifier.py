@@ -345,7 +345,7 @@ class XLDA(Learned, Calibrating):
         thread that is learning. A snapshot never waits, and any number of threads may use it.
         """
         names = getattr(self, "feature_names_in_", None)
-        return Snapshot(self._current_head(), self.power_, names, self._model.calibration, self.like)
+        return Snapshot(self._current_head(), self.power_, names, self._last_calibration(), self.like)
 
     def audit(self, X: ArrayLike | None = None, n: int = 1000) -> Audit:
         """How far the search agrees with exact LDA, how much faster it is, and what memory all takes.

@@ -122,6 +122,11 @@ class LabelTable:
         """Whether that is the order of the rows themselves, all of which have a label."""
         return bool(np.array_equal(self.sorted_rows, np.arange(len(self.names))))
 
+    @cached_property
+    def row_of(self) -> dict[Label, int]:
+        """The row of each label."""
+        return {name: row for row, name in enumerate(self.names.tolist()) if name is not None}
+
     def taken(self, rows: Rows) -> LabelTable:
         """Of these rows alone."""
         return LabelTable(self.names[rows], self.dtype)

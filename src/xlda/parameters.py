@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xlda.calibration.folds import LIKES
 from xlda.head.covariance import check_shrinkage
 from xlda.identity import BackboneIdentity
 from xlda.search import check_search
@@ -26,7 +27,7 @@ def check_parameters(estimator: Any) -> None:
     is_name = isinstance(power, str) and power == "auto"
     if power is not None and not is_name and not (_is_real(power) and 0 < power < np.inf):
         raise ValueError(f"power is 'auto', None or a positive number; got {power!r}.")
-    _check_choice("like", estimator.like, ("same", "visit"))
+    _check_choice("like", estimator.like, LIKES)
     most: Any = estimator.check_samples
     if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
         raise ValueError(f"check_samples is a whole number of at least 0; got {most!r}.")

@@ -33,7 +33,7 @@ from xlda.calibration.folds import (
 from xlda.moments import Moments
 
 FEWEST = 48  # samples that were scored: from fewer nothing is said of the unknown
-GROWN = 1.2  # times as much learned: where there was too little to measure, there may be enough
+GROWN = 1.2  # times as much learned as when it was measured: then it is worth measuring again
 KEPT_WEIGH = 20.0  # all kept samples together, beside one for each answer that was confirmed
 
 
@@ -147,8 +147,14 @@ class Calibrated:
 
     def is_unknown(self, scores: Array, counts: Array, share: float) -> Array:
         """Which of these to reject, so that at most this share of the known is, (n,)."""
-        rejected: Array = novelty(scores) < Thresholds.of(self.known, share).at(counts)
+        if share not in self._thresholds:  # which every query would have to sort all evidence for
+            self._thresholds[share] = Thresholds.of(self.known, share)
+        rejected: Array = novelty(scores) < self._thresholds[share].at(counts)
         return rejected
+
+    @cached_property
+    def _thresholds(self) -> dict[float, Thresholds]:
+        return {}
 
     @property
     def accuracy(self) -> float:

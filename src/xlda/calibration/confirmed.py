@@ -18,7 +18,7 @@ def confirmed_evidence(head: Head, embeddings: Array, truth: list[Any]) -> tuple
     """Evidence of samples with these labels, and of those that are of none that is known (None)."""
     told = np.array([label is not None for label in truth], bool)
     labels: list[Label] = label_list([label for label in truth if label is not None]) if told.any() else []
-    row_of = {name: row for row, name in enumerate(head.table.names.tolist()) if name is not None}
+    row_of = head.table.row_of
     for label in labels:
         if label not in row_of:
             raise UnknownClassError(f"confirm got the label {label!r}, which is not known; None is for such.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from xlda.moments import Moments
 from xlda.moments.kept_samples import Kept
 
 Like: TypeAlias = Literal["same", "visit"]
+LIKES: tuple[str, ...] = get_args(Like)
 
 BEST = 20  # classes that share the probability of an answer
 N_FOLDS = 5  # at least, of samples; and of classes

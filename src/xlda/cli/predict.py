@@ -10,7 +10,6 @@ from xlda.cli import options
 from xlda.cli.console import say, say_json, say_table
 from xlda.cli.models import opened
 from xlda.cli.samples import for_model
-from xlda.photos.recognizer import answers_of
 
 
 def predict(
@@ -40,6 +39,8 @@ def predict(
     """
     if unknown is not None and not 0 < unknown < 1:
         raise typer.BadParameter(f"--unknown is a share between 0 and 1; got {unknown:g}.")
+    from xlda.photos.recognizer import answers_of  # which takes long to import
+
     recognizer = opened(model, backbone)
     found: list[dict[str, Any]] = []
     for batch in for_model(where, recognizer, backbone, on_error).batches("predicting"):

@@ -142,12 +142,14 @@ class Head:
         """How many samples the classes in `rows` have, as the head takes it; of a Bayesian one."""
         assert isinstance(self.space, BayesSpace)
         squares = self.index.rows.squares
-        groups = np.zeros(self.n_rows, np.intp)
+        groups = np.zeros(len(rows), np.intp)
         if squares is not None:
-            groups[: len(self.index.rows)] = squares.groups
-        changed, entries = self.changed.newest()
-        groups[changed] = self.changed.groups[entries]
-        counts: Array = self.space.table.counts[groups[rows]]
+            groups = squares.groups.take(rows, mode="clip")  # a row that is not there is among the changed
+        if len(self.changed):
+            changed, entries = self.changed.newest()
+            places = np.minimum(np.searchsorted(changed, rows), len(changed) - 1)
+            groups = np.where(changed[places] == rows, self.changed.groups[entries[places]], groups)
+        counts: Array = self.space.table.counts[groups]
         return counts
 
     def shortlists(self, embeddings: Array, k: int) -> Iterator[Rows]:

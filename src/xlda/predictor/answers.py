@@ -40,7 +40,7 @@ def with_unknown(labels: Array, rejected: Array, unknown_label: Any, table: Labe
     label = one_label(unknown_label, "unknown_label")
     if isinstance(label, str) is not (labels.dtype.kind == "U"):
         raise ValueError(f"unknown_label is of the labels' type or None; got {unknown_label!r}.")
-    if label in set(table.names.tolist()):
+    if label in table.row_of:
         raise ValueError(f"unknown_label is no known label; got {unknown_label!r}, which is one.")
     width = np.array([label]).dtype
     found = labels.astype(np.promote_types(labels.dtype, width))
@@ -51,7 +51,7 @@ def with_unknown(labels: Array, rejected: Array, unknown_label: Any, table: Labe
 def rows_among(head: Head, among: ArrayLike) -> Rows:
     """Rows of the labels that can win."""
     wanted = label_list(among, "among")
-    row_of = {name: row for row, name in enumerate(head.table.names.tolist()) if name is not None}
+    row_of = head.table.row_of
     unknown = [label for label in wanted if label not in row_of]
     if unknown:
         raise ValueError(f"among has the label {unknown[0]!r}, which is not known.")

@@ -43,18 +43,18 @@ class Calibrating(Predictor):
         what `predict_proba`, `p_known` and `unknown=` say, and it is saved with the classifier. Takes some
         seconds; other threads may learn and predict meanwhile. On a terminal, `progress` shows how far it is.
         """
-        with self._locked("calibrate") as model:
-            moments, table = copy.deepcopy(model.moments), model.labels.table()
-            layer_rows, last = model.layer_rows, model.calibration
         scoring = self._scoring()
         if scoring.model != "bayes":
             raise ValueError("calibrate needs model='bayes': the probabilities of plain LDA are its own.")
+        with self._locked("calibrate") as model:
+            if model.moments.n_seen < 2:
+                raise ValueError("calibrate needs two classes or more.")
+            moments, table = copy.deepcopy(model.moments), model.labels.table()
+            layer_rows, last = model.layer_rows, model.calibration
 
         def head_of(some: Moments) -> Head:
             return scoring.dense_head(some, table, layer_rows)
 
-        if moments.n_seen < 2:
-            raise ValueError("calibrate needs two classes or more.")
         with Progress(lambda: 3 * len(moments.kept), progress) as bar:
             measured = Calibration.measured(moments, head_of, last, bar.advance)
         with self._locked("calibrate") as model:
@@ -63,13 +63,17 @@ class Calibrating(Predictor):
 
     def calibrate_if_due(self, progress: bool = True) -> bool:
         """Calibrate where it is possible and was never done, or a fifth was learned since; whether it was."""
-        self._require_start("calibrate_if_due")
-        moments, last = self._model.moments, self._model.calibration
-        possible = self._scoring().model == "bayes" and moments.n_seen > 1 and len(moments.kept) >= FEWEST
-        due = possible and (last is None or moments.weight_learned > GROWN * last.learned)
+        due = self._scoring().model == "bayes" and self._has_enough_more("calibrate_if_due")
         if due:
             self.calibrate(progress)
         return due
+
+    def _has_enough_more(self, what: str) -> bool:
+        """Whether enough samples are kept, and a fifth more was learned since they were last asked for."""
+        with self._locked(what) as model:
+            moments, last = model.moments, model.calibration
+            enough = moments.n_seen > 1 and len(moments.kept) >= FEWEST
+            return enough and (last is None or moments.weight_learned > GROWN * last.learned)
 
     def assess(self) -> Assessment:
         """How good the classifier is, as far as the samples kept for checking tell. `print` it.
@@ -108,17 +112,18 @@ class Calibrating(Predictor):
 
     def _current_calibration(self) -> Calibration | None:
         self._require_start("XLDA")
-        if self._scoring().model != "bayes":
-            return None
-        calibration = self._measured_calibration()
-        return calibration if calibration.can_tell else None
+        if self._scoring().model == "bayes":
+            self._measured_calibration()
+        return self._last_calibration()
+
+    def _last_calibration(self) -> Calibration | None:
+        """What was measured last, if it can tell how sure answers are and is for such answers."""
+        last = self._model.calibration
+        return last if last is not None and last.can_tell and self._scoring().model == "bayes" else None
 
     def _measured_calibration(self) -> Calibration:
         """The last, or one that is measured now: if there was none, or too little to measure it on."""
-        moments = self._model.moments
         last = self._model.calibration
-        too_few = moments.n_seen < 2 or len(moments.kept) < FEWEST
-        grown = last is None or (not last.can_tell and moments.weight_learned > GROWN * last.learned)
-        if grown and not too_few:
+        if (last is None or not last.can_tell) and self._has_enough_more("XLDA"):
             self.calibrate(progress=False)
         return self._model.calibration or Calibration.none()

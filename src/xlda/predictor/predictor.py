@@ -14,13 +14,11 @@ from xlda._internal.arrays import Array
 from xlda.calibration.calibration import FEWEST, Calibration
 from xlda.calibration.evidence import novelty
 from xlda.calibration.figures import TEMPERATURE, shares
-from xlda.calibration.folds import BEST, Like
+from xlda.calibration.folds import BEST, LIKES, Like
 from xlda.head.head import Head
 from xlda.inputs import checked_embeddings
 from xlda.labels import Label
 from xlda.predictor.answers import Asked, Judged, rows_among, with_unknown
-
-LIKES = ("same", "visit")
 
 
 def _check_k(k: int) -> None:
@@ -66,7 +64,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         if unknown is None:
             return labels
         rejected = self._rejected(asked, unknown, like)
-        return with_unknown(labels, rejected, unknown_label, asked.head.table)
+        return with_unknown(labels, rejected, unknown_label, self._current_head().table)
 
     def predict_topk(
         self,
@@ -97,7 +95,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         labels = head.table.of(asked.rows[:, :k])
         if unknown is not None:
             rejected = self._rejected(asked, unknown, like)
-            labels = with_unknown(labels, rejected, unknown_label, head.table)
+            labels = with_unknown(labels, rejected, unknown_label, self._current_head().table)
         return labels, values
 
     def decision_function(self, X: ArrayLike) -> Array:

@@ -1,6 +1,6 @@
 """Weights as whole numbers of 16 bits: half the memory, and read nearly as fast as float32.
 
-NumPy takes ten times as long to make float32 of float16.
+NumPy takes far longer to make float32 of float16.
 """
 
 from __future__ import annotations
