@@ -11,6 +11,7 @@ from xlda import XLDA
 from xlda.head import head
 from xlda.search import LSH, Fisher
 from xlda.search.class_rows import ClassRows, Squares, rows_of
+from xlda.search.ranking import about_the_best
 from xlda.search.short_weights import ShortWeights
 from xlda.search.tuning import Plan
 
@@ -194,3 +195,36 @@ def test_short_weights_are_weights_but_for_rounding(rng):
     assert (np.abs(patched.whole()[[7, 5001]] - weights[:2] / 2) <= 0.51 * step).all()
     assert not patched.numbers[5000].any()
     assert short.with_rows(3 * np.abs(weights).max(axis=0)[None], np.array([0]), 5000) is None
+
+
+# -- the first coordinates, all in one product
+
+
+def test_few_columns_stand_for_the_table_of_squares(rng):
+    X, y, queries = long_tail(rng, dtype=np.float64)
+    plan = Plan((8,), (600,), (600,), 600, 0.999, 10, 1.0)
+    clf = XLDA(search=Fisher(plan=plan)).fit(X, y)
+    head = clf._current_head()
+    first, points = head.index.first, head.space.queries(queries)
+    columns, squares = first.columns, first.columns.squares
+    looked_up = np.array([squares.curvature[group] @ np.square(points[:, :8]).T for group in squares.groups])
+    wanted = points[:, :8] @ columns.weights.T + columns.offsets + looked_up.T
+    n_groups = len(squares.curvature)
+    assert 1 <= len(first.terms) <= 3 < n_groups
+    about = first.scores(points[:, :8])
+    assert 1e-9 < np.abs(about - wanted).max() < 0.1
+    np.testing.assert_allclose(first.scores(points[0, :8]), about[0])
+    # what the columns miss is not missing in the end
+    scores = exact(clf).decision_function(queries)
+    for n in (1, 100):
+        _, logits = clf.predict_topk(queries[:n], 2)
+        np.testing.assert_allclose(logits, -np.sort(-scores[:n], axis=1)[:, :2], rtol=0, atol=1e-9)
+
+
+def test_the_best_of_a_first_look_are_all_among_those_kept(rng):
+    for scores in (rng.normal(size=20_000), np.repeat(rng.normal(size=100), 200), np.zeros(20_000)):
+        kept = about_the_best(scores, 700)
+        assert (np.diff(kept) > 0).all()
+        assert set(np.flatnonzero(scores > np.sort(scores)[-700])) <= set(kept)
+        assert len(kept) >= 700
+    assert len(about_the_best(rng.normal(size=20_000), 700)) < 1400

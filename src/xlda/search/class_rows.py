@@ -36,6 +36,11 @@ class Squares:
         """What is added for each class, (n, n_rows) or (n_rows,)."""
         return self.of(queries, start).take(self.groups, axis=-1, mode="clip")  # as all are there: sooner
 
+    def of_rows(self, query: Array, rows: Rows) -> Array:
+        """What is added for some classes and one query, (len(rows),)."""
+        added: Array = self.of(query).take(self.groups.take(rows))
+        return added
+
     def taken(self, rows: Rows) -> Squares:
         """The same for some rows."""
         return replace(self, groups=self.groups[rows])
@@ -116,15 +121,20 @@ class ClassRows:
         """Scores of some rows for one query (width,)."""
         if len(rows) > MOST_GATHERED * len(self):
             return self.scores(query)[rows]  # without copying most of the weights
-        start, scores = 0, self.bias[rows]
-        for part in self.parts:
-            stop = start + part.shape[1]
-            scores += times_weights(query[start:stop], part.take(rows, axis=0))
+        scores = self.bias[rows] + self.scores_from(0, query, rows)
+        if self.squares is not None:
+            scores += self.squares.of_rows(query, rows)
+        return scores
+
+    def scores_from(self, part: int, query: Array, rows: Rows) -> Array:
+        """What some rows score for one query by the weights alone, those of this part and after it."""
+        start, scores = sum(some.shape[1] for some in self.parts[:part]), np.zeros(len(rows), query.dtype)
+        for some in self.parts[part:]:
+            stop = start + some.shape[1]
+            scores += times_weights(query[start:stop], some.take(rows, axis=0))
             start = stop
         if self.rest is not None:
             scores += self.rest.scores_of(query[start : start + self.rest.width], rows)
-        if self.squares is not None:
-            scores += self.squares.of(query).take(self.squares.groups.take(rows))
         return scores
 
     def taken(self, rows: Rows) -> ClassRows:
@@ -185,7 +195,7 @@ class Columns:
         scores = times_weights(query, self.weights.take(rows, axis=0))
         scores += self.offsets.take(rows)
         if self.squares is not None:
-            scores += self.squares.of(query).take(self.squares.groups.take(rows))
+            scores += self.squares.of_rows(query, rows)
         return scores
 
     def with_rows(self, other: Columns, rows: Rows, n_rows: int) -> Columns:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.search.class_rows import ClassRows, Columns, joined, rows_of
+from xlda.search.class_rows import ClassRows, Columns, Squares, joined, rows_of
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.dense import DenseIndex
+from xlda.search.first_stage import FirstStage
 from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
-from xlda.search.ranking import best_places, top_of_shortlists
+from xlda.search.ranking import about_the_best, best_of, best_places
 from xlda.search.short_weights import ShortWeights
 from xlda.search.tuning import GATHERED, MOST_COORDINATES, ROW, Plan, edges_of, queries_to_tune, tuned
 
@@ -66,7 +67,8 @@ class Fisher:
             pieces = classes.parts(edges_of(classes.width))
             queries = queries_to_tune(classes, self.queries, self.seed, lambda: joined(pieces[:3]).weights)
             plan, parts = tuned(pieces, queries, self.target)
-        index = FisherIndex(self, plan, None, tuple(parts[: len(plan.prefixes)]), rows_of(parts))
+        rows, n_stages = rows_of(parts), len(plan.prefixes)
+        index = _laid_out(self, plan, None, FirstStage.of(parts[0]), parts[1:n_stages], rows)
         return index if index._sooner_without(k=1) else index._with_short_rest()
 
     def _of_plain(self, classes: Classes, plan: Plan | None) -> FisherIndex:
@@ -87,7 +89,7 @@ class Fisher:
             coordinates = coordinates.first(plan.prefixes[-1])
         else:
             stages = nearness(points, priors, [0, *plan.prefixes])
-        return FisherIndex(self, plan, coordinates, tuple(stages), classes.rows)
+        return _laid_out(self, plan, coordinates, FirstStage.of(stages[0]), stages[1:], classes.rows)
 
     def restored(self, saved: dict[str, Any]) -> Fisher:
         """See `Restoring`. A plan of one's own, and queries to make one for, come first."""
@@ -104,6 +106,24 @@ class Fisher:
         return self.plan if self.plan is not None and self.plan.target == self.target else None
 
 
+class _Unseen(NamedTuple):
+    """What adds to the scores of rows and is seen by no stage, beside the weights after them."""
+
+    offsets: Array  # (n_rows,)
+    squares: Squares | None
+
+    @classmethod
+    def of(cls, rows: ClassRows, first: FirstStage, stages: Sequence[Columns]) -> _Unseen:
+        seen = np.sum([stage.offsets for stage in stages], axis=0)
+        offsets = np.subtract(rows.bias, seen, out=np.zeros_like(seen), where=rows.live)
+        if rows.squares is None or first.missed is None:
+            return cls(offsets, None)
+        curvature = rows.squares.curvature.copy()
+        curvature[:, : first.width] = first.missed
+        curvature[:, first.width : sum(stage.width for stage in stages)] = 0.0
+        return cls(offsets, replace(rows.squares, curvature=curvature))
+
+
 @dataclass(frozen=True, eq=False)
 class FisherIndex:
     """Coordinates of all classes, stage by stage."""
@@ -111,16 +131,19 @@ class FisherIndex:
     search: Fisher
     plan: Plan
     coordinates: Coordinates | None  # None where classes are in such coordinates already: stages are parts
-    stages: tuple[Columns, ...]
+    first: FirstStage
+    stages: tuple[Columns, ...]  # the first among them
     rows: ClassRows
+    unseen: _Unseen | None  # of the scores of rows, where stages are parts of them
 
     @property
     def nbytes(self) -> int:
         """Memory of the coordinates, where they are not those of the classes."""
+        terms = len(self.first.terms) * self.rows.bias.nbytes
         if self.coordinates is None:
-            return sum(stage.offsets.nbytes for stage in self.stages)
+            return terms + (1 + len(self.stages)) * self.rows.bias.nbytes
         stages = sum(stage.nbytes for stage in self.stages)
-        return stages + self.coordinates.of_queries.nbytes + self.coordinates.of_weights.nbytes
+        return terms + stages + self.coordinates.of_queries.nbytes + self.coordinates.of_weights.nbytes
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`."""
@@ -133,8 +156,9 @@ class FisherIndex:
         def search(start: int, stop: int, _part: int) -> None:
             for begin in range(start, stop, step):
                 block = slice(begin, min(begin + step, stop))
-                found = self.shortlists(queries[block], k, without)
-                rows[block], scores[block] = top_of_shortlists(self.rows, queries[block], found, k)
+                for number, (some, known) in enumerate(self._searched(queries[block], k, without), begin):
+                    exact = self._exact(queries[number], some, known)
+                    rows[number], scores[number] = best_of(exact, some, k)
 
         parts = parts_for(self.rows.size) if len(queries) > 1 else 1
         in_parallel_with_blas(search, len(queries), min(parts, max(len(queries), 1)), wait=False)
@@ -160,29 +184,34 @@ class FisherIndex:
 
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""
+        return (rows for rows, _ in self._searched(queries, k, without))
+
+    def _searched(self, queries: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
+        """Candidates of each query, in order, and what they score by all stages."""
         find = self._of_many if len(queries) >= MANY_QUERIES else self._of_few
         points = queries if self.coordinates is None else queries @ self.coordinates.of_queries
         return find(points, k, without)
 
-    def _of_few(self, points: Array, k: int, without: Rows) -> Iterator[Rows]:
-        """Candidates of each query, in order, stage by stage."""
+    def _of_few(self, points: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
+        """Stage by stage."""
         for point in points:
-            start = self.stages[0].width
-            scores = self.stages[0].scores(point[:start])
+            start = self.first.width
+            scores = self.first.scores(point[:start])
             scores[without] = -np.inf
-            rows = best_places(scores, self.plan.n_kept(0, k))
+            find = best_places if len(self.stages) == 1 else about_the_best
+            rows = find(scores, self.plan.n_kept(0, k))
             scores = scores[rows]
             for number, stage in enumerate(self.stages[1:], 1):
                 stop = start + stage.width
                 scores += stage.scores_of(point[start:stop], rows)
                 places = best_places(scores, self.plan.n_kept(number, k))
                 rows, scores, start = rows[places], scores[places], stop
-            yield rows
+            yield rows, scores
 
-    def _of_many(self, points: Array, k: int, without: Rows) -> Iterator[Rows]:
-        """Candidates of each query, in order, by all coordinates: as matrix products they cost little."""
-        start = self.stages[0].width
-        scores = self.stages[0].scores(points[:, :start])
+    def _of_many(self, points: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
+        """By all coordinates at once: as matrix products they cost little."""
+        start = self.first.width
+        scores = self.first.scores(points[:, :start])
         for stage in self.stages[1:]:
             stop = start + stage.width
             scores += stage.scores(points[:, start:stop])
@@ -190,7 +219,18 @@ class FisherIndex:
         scores[:, without] = -np.inf
         n_kept = self.plan.n_kept(len(self.stages) - 1, k)
         for row in scores:
-            yield best_places(row, n_kept)
+            rows = best_places(row, n_kept)
+            yield rows, row[rows]
+
+    def _exact(self, query: Array, rows: Rows, known: Array) -> Array:
+        """Scores of rows that have the score `known` by all stages."""
+        if self.unseen is None:
+            return self.rows.scores_of(query, rows)
+        scores = known + self.unseen.offsets.take(rows)
+        scores += self.rows.scores_from(len(self.stages), query, rows)
+        if self.unseen.squares is not None:
+            scores += self.unseen.squares.of_rows(query, rows)
+        return scores
 
     def scores(self, queries: Array, without: Rows) -> None:
         """See `Index`."""
@@ -203,14 +243,13 @@ class FisherIndex:
         else:
             points = times_weights(self.coordinates.of_weights.T, changed.as_scored.parts[0]).T
             new = nearness(points, changed.as_scored.bias + changed.half_norms, edges)
-        stages = tuple(
+        first = self.first.with_rows(new[0], changed.rows, changed.n_rows)
+        others = [
             stage.with_rows(other, changed.rows, changed.n_rows)
-            for stage, other in zip(self.stages, new, strict=True)
-        )
+            for stage, other in zip(self.stages[1:], new[1:], strict=True)
+        ]
         rows = self.rows.with_rows(changed.as_scored, changed.rows, changed.n_rows)
-        if self.coordinates is None:  # the same memory
-            rows = replace(rows, parts=(*(stage.weights for stage in stages), *rows.parts[len(stages) :]))
-        return FisherIndex(self.search, self.plan, self.coordinates, stages, rows)
+        return _laid_out(self.search, self.plan, self.coordinates, first, others, rows)
 
     def to_save(self) -> dict[str, Any]:
         """See `Saving`: the plan."""
@@ -227,3 +266,19 @@ class FisherIndex:
             "agreement when it was picked": self.plan.agreement,
             "queries it was picked on": self.plan.n_queries,
         }
+
+
+def _laid_out(
+    search: Fisher,
+    plan: Plan,
+    coordinates: Coordinates | None,
+    first: FirstStage,
+    others: Sequence[Columns],
+    rows: ClassRows,
+) -> FisherIndex:
+    """An index whose rows are in the same memory as the stages, where these are parts of them."""
+    stages, unseen = (first.columns, *others), None
+    if coordinates is None:
+        rows = replace(rows, parts=(*(stage.weights for stage in stages), *rows.parts[len(stages) :]))
+        unseen = _Unseen.of(rows, first, stages)
+    return FisherIndex(search, plan, coordinates, first, stages, rows, unseen)

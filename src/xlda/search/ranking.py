@@ -45,12 +45,22 @@ def top_of_shortlists(
     found, best = np.zeros((len(queries), k), np.intp), np.full((len(queries), k), -np.inf, queries.dtype)
     for number, shortlist in enumerate(shortlists):
         scores = rows.scores_of(queries[number], shortlist)
-        if k == 1 and len(scores):
-            place = scores.argmax()
-            found[number], best[number] = shortlist[place], scores[place]
-        else:
-            order = np.lexsort((shortlist, -scores))[:k]
-            found[number, : len(order)], best[number, : len(order)] = shortlist[order], scores[order]
+        found[number], best[number] = best_of(scores, shortlist, k)
+    return found, best
+
+
+def best_of(scores: Array, rows: Rows, k: int) -> tuple[Rows, Array]:
+    """The `k` best of rows that have these scores, and the scores; 0 and -inf for what is missing.
+
+    >>> best_of(np.array([3.0, 9.0, 5.0]), np.array([10, 20, 30]), 2)
+    (array([20, 30]), array([9., 5.]))
+    """
+    if k == 1 and len(scores):
+        place = scores.argmax(axis=0, keepdims=True)
+        return rows[place], scores[place]
+    order = np.lexsort((rows, -scores))[:k]
+    found, best = np.zeros(k, np.intp), np.full(k, -np.inf, scores.dtype)
+    found[: len(order)], best[: len(order)] = rows[order], scores[order]
     return found, best
 
 
@@ -70,16 +80,25 @@ def best_places(scores: Array, n: int) -> Rows:
     >>> best_places(np.array([3.0, 9.0, 5.0]), 2)
     array([1, 2])
     """
+    places = about_the_best(scores, n, deviations=4.0)
+    return _largest(scores[places], places, n)
+
+
+def about_the_best(scores: Array, n: int, deviations: float = 2.0) -> Rows:
+    """Places of the `n` largest of `scores` (m,), and of some that follow them, in order of place.
+
+    The sample misjudges how many by so many standard deviations, or else all are counted.
+    """
     if n >= len(scores):
         return np.arange(len(scores))
     if len(scores) > SAMPLE_EVERY * FEW:
         sample = scores[::SAMPLE_EVERY]
-        in_sample = n // SAMPLE_EVERY + 4 * int((n / SAMPLE_EVERY) ** 0.5) + 4
+        in_sample = int(n / SAMPLE_EVERY + deviations * ((n / SAMPLE_EVERY) ** 0.5 + 1))
         if in_sample < len(sample):
             floor = np.partition(sample, len(sample) - in_sample)[len(sample) - in_sample]
-            places = np.flatnonzero(scores >= floor)
+            places: Rows = (scores >= floor).nonzero()[0]
             if len(places) >= n:
-                return _largest(scores[places], places, n)
+                return places
     return _largest(scores, np.arange(len(scores)), n)
 
 

@@ -26,7 +26,7 @@ MOST_COORDINATES = 384  # that a stage may use
 MOST = 2**48  # classes, and more than there can be
 
 MOST_STAGES = 4  # before the exact scores
-STREAMED = 0.1  # nanoseconds to read a number in order
+STREAMED = 0.05  # nanoseconds to read a number in order
 GATHERED, ROW = 0.5, 30.0  # to read one of a chosen row, and to get at such a row
 STAGE = 30_000.0  # to begin with a stage
 
