@@ -146,7 +146,7 @@ def test_only_float32_is_kept_shorter(dtype, rng):
     X, y, queries = long_tail(rng, dtype=dtype)
     clf = staged(X, y)
     rows = clf._current_head().index.rows
-    assert (rows.rest is None) == (dtype == np.float64)
+    assert isinstance(rows.parts[1], ShortWeights) == (dtype == np.float32)
     assert rows.width == clf._current_head().space.n_coordinates > 12
     wanted = exact(clf).decision_function(queries)
     atol = 0.02 if dtype == np.float32 else 1e-9
@@ -170,7 +170,7 @@ def test_new_rows_come_among_short_ones_and_make_them_longer_where_they_must(siz
         one.partial_fit(new, 1000 + np.arange(20)).predict(queries[:1])
     rows = clf._current_head().index.rows
     assert len(rows) == len(clf.classes_)
-    assert (rows.rest is None) == (size > 1)
+    assert isinstance(rows.parts[1], ShortWeights) == (size == 1)
     assert rows.width == clf._current_head().space.n_coordinates
     assert (clf.predict(queries) == dense.predict(queries)).mean() > 0.99
     assert (clf.predict(new) == dense.predict(new)).mean() >= 0.95  # some are as others: rounding decides
@@ -190,7 +190,7 @@ def test_short_weights_are_weights_but_for_rounding(rng):
     products = queries @ short.whole().T
     np.testing.assert_allclose(short.scores(queries), products, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(short.scores_of(queries[0], some), products[0, some], rtol=1e-4, atol=1e-3)
-    np.testing.assert_array_equal(short.taken(some).whole(), short.whole()[some])
+    np.testing.assert_array_equal(short[some].whole(), short.whole()[some])
     patched = short.with_rows(weights[:2] / 2, np.array([7, 5001]), 5002)
     assert (np.abs(patched.whole()[[7, 5001]] - weights[:2] / 2) <= 0.51 * step).all()
     assert not patched.numbers[5000].any()

@@ -205,9 +205,8 @@ class Head:
         missing = self.space.width - rows.width
         if not missing:
             return rows
-        whole = rows.with_whole_rest()
-        nothing = np.zeros((len(rows), missing), whole.parts[0].dtype)
-        return replace(whole, parts=(*whole.parts, nothing))
+        nothing = np.zeros((len(rows), missing), self.centre.dtype)
+        return replace(rows, parts=(*rows.parts, nothing))
 
     def _changed_rows(self, entries: Rows | None = None) -> ClassRows:
         """Entries of what has changed, as they are scored; all of them, those that were replaced included."""
@@ -235,17 +234,17 @@ class Head:
         rows, entries = rows[~apart], entries[~apart]
         new = self._changed_rows(entries)
         width = self.index.rows.width
-        new = replace(new, parts=(np.ascontiguousarray(new.parts[0][:, :width]),))
+        new = replace(new, parts=(np.ascontiguousarray(new.weights[:, :width]),))
         space, half_norms = self.space, self.changed.half_norms[entries]
 
         def means() -> Array:
             if isinstance(space, BayesSpace):
-                return space.posterior_means(new.parts[0], self.changed.groups[entries])
-            return _means_of(new.parts[0], moments, rows, self.centre, self.layer_rows)
+                return space.posterior_means(new.weights, self.changed.groups[entries])
+            return _means_of(new.weights, moments, rows, self.centre, self.layer_rows)
 
         offsets = None
         if isinstance(space, BayesSpace):
-            offsets = space.offsets_of(new.parts[0], self.changed.groups[entries])
+            offsets = space.offsets_of(new.weights, self.changed.groups[entries])
         changed = Changed(rows, self.n_rows, new, half_norms, means, offsets)
         head = replace(self, index=self.index.updated(changed), changed=kept)
         if len(kept) > most_changed(self.n_rows) // 2 and isinstance(space, BayesSpace):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from xlda._internal.half_precision import times_weights
 from xlda.search.short_weights import ShortWeights
 
 MOST_GATHERED = 0.25  # of all rows; with more, scoring all of them is faster
+
+
+Weights: TypeAlias = Array | ShortWeights  # (n_rows, some columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +63,9 @@ class ClassRows:
     looked at.
     """
 
-    parts: tuple[Array, ...]  # (n_rows, some columns of the weights) each
+    parts: tuple[Weights, ...]  # one after the other
     bias: Array  # (n_rows,)
     squares: Squares | None = None
-    rest: ShortWeights | None = None  # columns after those of all parts
 
     def __len__(self) -> int:
         return len(self.bias)
@@ -70,8 +73,7 @@ class ClassRows:
     @property
     def width(self) -> int:
         """Coordinates."""
-        rest = 0 if self.rest is None else self.rest.width
-        return rest + sum(int(part.shape[1]) for part in self.parts)
+        return sum(int(part.shape[1]) for part in self.parts)
 
     @property
     def size(self) -> int:
@@ -82,20 +84,13 @@ class ClassRows:
     def nbytes(self) -> int:
         """Memory."""
         squares = 0 if self.squares is None else self.squares.groups.nbytes + self.squares.curvature.nbytes
-        rest = 0 if self.rest is None else self.rest.nbytes
-        return sum(part.nbytes for part in self.parts) + self.bias.nbytes + squares + rest
+        return sum(part.nbytes for part in self.parts) + self.bias.nbytes + squares
 
     @property
     def weights(self) -> Array:
         """All columns, (n_rows, width); copied where there is more than one part."""
-        parts = self.with_whole_rest().parts
+        parts = [_whole(part) for part in self.parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def with_whole_rest(self) -> ClassRows:
-        """The same rows, all of their columns in the parts."""
-        if self.rest is None:
-            return self
-        return replace(self, parts=(*self.parts, self.rest.whole()), rest=None)
 
     @property
     def live(self) -> Array:
@@ -105,13 +100,11 @@ class ClassRows:
     def scores(self, queries: Array) -> Array:
         """Scores of all rows, (n, n_rows) or (n_rows,)."""
         start = self.parts[0].shape[1]
-        scores = times_weights(queries[..., :start], self.parts[0])
+        scores = _products(queries[..., :start], self.parts[0])
         for part in self.parts[1:]:
             stop = start + part.shape[1]
-            scores += times_weights(queries[..., start:stop], part)
+            scores += _products(queries[..., start:stop], part)
             start = stop
-        if self.rest is not None:
-            scores += self.rest.scores(queries[..., start : start + self.rest.width])
         scores += self.bias
         if self.squares is not None:
             scores += self.squares.looked_up(queries)
@@ -131,41 +124,32 @@ class ClassRows:
         start, scores = sum(some.shape[1] for some in self.parts[:part]), np.zeros(len(rows), query.dtype)
         for some in self.parts[part:]:
             stop = start + some.shape[1]
-            scores += times_weights(query[start:stop], some.take(rows, axis=0))
+            scores += _products_of(query[start:stop], some, rows)
             start = stop
-        if self.rest is not None:
-            scores += self.rest.scores_of(query[start : start + self.rest.width], rows)
         return scores
 
     def taken(self, rows: Rows) -> ClassRows:
         """Some of the rows."""
         squares = None if self.squares is None else self.squares.taken(rows)
-        rest = None if self.rest is None else self.rest.taken(rows)
-        return ClassRows(tuple(part[rows] for part in self.parts), self.bias[rows], squares, rest)
+        return ClassRows(tuple(part[rows] for part in self.parts), self.bias[rows], squares)
 
     def with_rows(self, other: ClassRows, rows: Rows, n_rows: int) -> ClassRows:
         """`n_rows` rows: those that are here, but `rows` from the other, whose weights are one part."""
-        parts, start = [], 0
+        parts, start, new = [], 0, other.weights
         for part in self.parts:
             stop = start + part.shape[1]
-            parts.append(_patched(part, other.parts[0][:, start:stop], rows, n_rows))
+            parts.append(_with_rows(part, new[:, start:stop], rows, n_rows))
             start = stop
-        rest = None
-        if self.rest is not None:
-            others = other.parts[0][:, start : start + self.rest.width]
-            rest = self.rest.with_rows(others, rows, n_rows)
-            if rest is None:
-                parts.append(_patched(self.rest.whole(), others, rows, n_rows))
         bias = _patched(self.bias, other.bias, rows, n_rows, empty=-np.inf)
         squares = _patched_squares(self.squares, other.squares, rows, len(self), n_rows)
-        return ClassRows(tuple(parts), bias, squares, rest)
+        return ClassRows(tuple(parts), bias, squares)
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Some of the coordinates of every class, and what they add to its score."""
 
-    weights: Array  # (n_rows, width)
+    weights: Weights
     offsets: Array  # (n_rows,): beside the product with a query; those of the first part have the priors
     squares: Squares | None = None
 
@@ -178,13 +162,18 @@ class Columns:
         return int(self.weights.shape[1])
 
     @property
+    def whole(self) -> Array:
+        """The weights as an array."""
+        return _whole(self.weights)
+
+    @property
     def nbytes(self) -> int:
         """Memory."""
         return self.weights.nbytes + self.offsets.nbytes
 
     def scores(self, queries: Array) -> Array:
         """What these coordinates (n, width) or (width,) of queries add to the score of every class."""
-        scores = times_weights(queries, self.weights)
+        scores = _products(queries, self.weights)
         scores += self.offsets
         if self.squares is not None:
             scores += self.squares.looked_up(queries)
@@ -192,7 +181,7 @@ class Columns:
 
     def scores_of(self, query: Array, rows: Rows) -> Array:
         """The same for one query and some classes."""
-        scores = times_weights(query, self.weights.take(rows, axis=0))
+        scores = _products_of(query, self.weights, rows)
         scores += self.offsets.take(rows)
         if self.squares is not None:
             scores += self.squares.of_rows(query, rows)
@@ -201,7 +190,7 @@ class Columns:
     def with_rows(self, other: Columns, rows: Rows, n_rows: int) -> Columns:
         """`n_rows` rows: those that are here, but `rows` from the other."""
         return Columns(
-            _patched(self.weights, other.weights, rows, n_rows),
+            _with_rows(self.weights, other.whole, rows, n_rows),
             _patched(self.offsets, other.offsets, rows, n_rows, empty=-np.inf),
             _patched_squares(self.squares, other.squares, rows, len(self), n_rows),
         )
@@ -224,6 +213,33 @@ def rows_of(parts: Sequence[Columns]) -> ClassRows:
         typical = np.concatenate([some.typical for some in squares])
         squares = [Squares(curvature, squares[0].groups, typical)]
     return ClassRows(tuple(part.weights for part in parts), bias, squares[0] if squares else None)
+
+
+def _whole(weights: Weights) -> Array:
+    return weights.whole() if isinstance(weights, ShortWeights) else weights
+
+
+def _products(queries: Array, weights: Weights) -> Array:
+    """Of queries (n, width) or (width,) and all rows."""
+    if isinstance(weights, ShortWeights):
+        return weights.scores(queries)
+    return times_weights(queries, weights)
+
+
+def _products_of(query: Array, weights: Weights, rows: Rows) -> Array:
+    """Of one query (width,) and some rows."""
+    if isinstance(weights, ShortWeights):
+        return weights.scores_of(query, rows)
+    return times_weights(query, weights.take(rows, axis=0))
+
+
+def _with_rows(weights: Weights, other: Array, rows: Rows, n_rows: int) -> Weights:
+    """`n_rows` rows: those that are here, but `rows` from the other; no longer short if these are large."""
+    if isinstance(weights, ShortWeights):
+        short = weights.with_rows(other, rows, n_rows)
+        if short is not None:
+            return short
+    return _patched(_whole(weights), other, rows, n_rows)
 
 
 def _patched(array: Array, other: Array, rows: Rows, n_rows: int, empty: float = 0.0) -> Array:

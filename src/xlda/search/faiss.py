@@ -156,7 +156,7 @@ def _reach(seen: Columns) -> Array:
     offsets = seen.offsets
     if seen.squares is not None:
         offsets = offsets + (seen.squares.curvature @ seen.squares.typical)[seen.squares.groups]
-    reach: Array = 2 * offsets + np.einsum("ij,ij->i", seen.weights, seen.weights, dtype=offsets.dtype)
+    reach: Array = 2 * offsets + np.einsum("ij,ij->i", seen.whole, seen.whole, dtype=offsets.dtype)
     return reach
 
 
@@ -167,7 +167,7 @@ def _points(seen: Columns, rows: Rows, reach: float) -> Array:
     queries are 0.
     """
     extra = np.sqrt(np.maximum(reach - _reach(seen)[rows], 0.0))
-    return np.ascontiguousarray(np.column_stack([seen.weights[rows], extra]), np.float32)
+    return np.ascontiguousarray(np.column_stack([seen.whole[rows], extra]), np.float32)
 
 
 def _library() -> Any:

@@ -37,7 +37,7 @@ class FirstStage:
             terms = _main_terms(columns.squares).astype(dtype) if terms is None else terms
             missed, by_group = _apart(columns.squares, terms)
         matrix = np.empty((len(columns), width + len(terms) + 1), dtype, order="F")
-        matrix[:, :width] = columns.weights
+        matrix[:, :width] = columns.whole
         matrix[:, -1] = columns.offsets
         if columns.squares is not None:
             for term, column in zip(by_group.T, matrix[:, width:-1].T, strict=True):

@@ -65,11 +65,13 @@ class Fisher:
             parts = classes.parts(plan.edges(classes.width))
         else:
             pieces = classes.parts(edges_of(classes.width))
-            queries = queries_to_tune(classes, self.queries, self.seed, lambda: joined(pieces[:3]).weights)
+            queries = queries_to_tune(classes, self.queries, self.seed, lambda: joined(pieces[:3]).whole)
             plan, parts = tuned(pieces, queries, self.target)
-        rows, n_stages = rows_of(parts), len(plan.prefixes)
-        index = _laid_out(self, plan, None, FirstStage.of(parts[0]), parts[1:n_stages], rows)
-        return index if index._sooner_without(k=1) else index._with_short_rest()
+        rows, first, others = rows_of(parts), FirstStage.of(parts[0]), parts[1:]
+        if parts[0].whole.dtype == np.float32 and not _sooner_without(plan, rows, k=1):
+            others = [_shortened(part) for part in others]
+            rows = replace(rows, parts=tuple(part.weights for part in (first.columns, *others)))
+        return _laid_out(self, plan, None, first, others[: len(plan.prefixes) - 1], rows)
 
     def _of_plain(self, classes: Classes, plan: Plan | None) -> FisherIndex:
         n_coordinates = min(MOST_COORDINATES, len(classes.centre)) if plan is None else plan.prefixes[-1]
@@ -147,7 +149,7 @@ class FisherIndex:
 
     def top(self, queries: Array, k: int, without: Rows) -> tuple[Rows, Array]:
         """See `Index`."""
-        if len(queries) >= MANY_QUERIES and self._sooner_without(k):
+        if len(queries) >= MANY_QUERIES and _sooner_without(self.plan, self.rows, k):
             return DenseIndex(self.rows).top(queries, k, without)
         rows = np.empty((len(queries), k), np.intp)
         scores = np.empty((len(queries), k), queries.dtype)
@@ -164,63 +166,29 @@ class FisherIndex:
         in_parallel_with_blas(search, len(queries), min(parts, max(len(queries), 1)), wait=False)
         return rows, scores
 
-    def _sooner_without(self, k: int) -> bool:
-        """Whether a product of many queries and all weights takes less time than a search for them."""
-        n_rows, d = len(self.rows), self.rows.width
-        rescored = self.plan.n_kept(len(self.stages) - 1, k) * (ROW + GATHERED * d)
-        saved = PRODUCT * n_rows * (d - self.plan.prefixes[-1])
-        return bool(saved < SEARCHED + rescored)
-
-    def _with_short_rest(self) -> FisherIndex:
-        """The coordinates after those of all stages as short numbers, if they are float32.
-
-        Only the few classes that come so far are scored by them, and classes differ least along these.
-        """
-        n_stages, parts = len(self.stages), self.rows.parts
-        if len(parts) != n_stages + 1 or parts[-1].dtype != np.float32:
-            return self
-        rest = ShortWeights.of(parts[-1])
-        return replace(self, rows=replace(self.rows, parts=parts[:n_stages], rest=rest))
-
     def shortlists(self, queries: Array, k: int, without: Rows) -> Iterator[Rows]:
         """See `Index`."""
         return (rows for rows, _ in self._searched(queries, k, without))
 
     def _searched(self, queries: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
         """Candidates of each query, in order, and what they score by all stages."""
-        find = self._of_many if len(queries) >= MANY_QUERIES else self._of_few
         points = queries if self.coordinates is None else queries @ self.coordinates.of_queries
-        return find(points, k, without)
+        by_first = self.first.scores(points[:, : self.first.width])
+        by_first[:, without] = -np.inf
+        for point, scores in zip(points, by_first, strict=True):
+            yield self._by_other_stages(point, scores, k)
 
-    def _of_few(self, points: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
-        """Stage by stage."""
-        for point in points:
-            start = self.first.width
-            scores = self.first.scores(point[:start])
-            scores[without] = -np.inf
-            find = best_places if len(self.stages) == 1 else about_the_best
-            rows = find(scores, self.plan.n_kept(0, k))
-            scores = scores[rows]
-            for number, stage in enumerate(self.stages[1:], 1):
-                stop = start + stage.width
-                scores += stage.scores_of(point[start:stop], rows)
-                places = best_places(scores, self.plan.n_kept(number, k))
-                rows, scores, start = rows[places], scores[places], stop
-            yield rows, scores
-
-    def _of_many(self, points: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
-        """By all coordinates at once: as matrix products they cost little."""
-        start = self.first.width
-        scores = self.first.scores(points[:, :start])
-        for stage in self.stages[1:]:
+    def _by_other_stages(self, point: Array, scores: Array, k: int) -> tuple[Rows, Array]:
+        """The best by all stages of classes that have these scores by the first, and their scores."""
+        find = best_places if len(self.stages) == 1 else about_the_best
+        rows, start = find(scores, self.plan.n_kept(0, k)), self.first.width
+        scores = scores[rows]
+        for number, stage in enumerate(self.stages[1:], 1):
             stop = start + stage.width
-            scores += stage.scores(points[:, start:stop])
-            start = stop
-        scores[:, without] = -np.inf
-        n_kept = self.plan.n_kept(len(self.stages) - 1, k)
-        for row in scores:
-            rows = best_places(row, n_kept)
-            yield rows, row[rows]
+            scores += stage.scores_of(point[start:stop], rows)
+            places = best_places(scores, self.plan.n_kept(number, k))
+            rows, scores, start = rows[places], scores[places], stop
+        return rows, scores
 
     def _exact(self, query: Array, rows: Rows, known: Array) -> Array:
         """Scores of rows that have the score `known` by all stages."""
@@ -241,7 +209,7 @@ class FisherIndex:
         if self.coordinates is None:
             new = [changed.part(start, stop) for start, stop in pairwise(edges)]
         else:
-            points = times_weights(self.coordinates.of_weights.T, changed.as_scored.parts[0]).T
+            points = times_weights(self.coordinates.of_weights.T, changed.as_scored.weights).T
             new = nearness(points, changed.as_scored.bias + changed.half_norms, edges)
         first = self.first.with_rows(new[0], changed.rows, changed.n_rows)
         others = [
@@ -266,6 +234,26 @@ class FisherIndex:
             "agreement when it was picked": self.plan.agreement,
             "queries it was picked on": self.plan.n_queries,
         }
+
+
+def _shortened(part: Columns) -> Columns:
+    """Columns that are looked at for few classes, and along which these differ less, as short numbers."""
+    return (
+        part
+        if isinstance(part.weights, ShortWeights)
+        else replace(part, weights=ShortWeights.of(part.weights))
+    )
+
+
+def _sooner_without(plan: Plan, rows: ClassRows, k: int) -> bool:
+    """Whether a product of many queries and all weights takes less time than a search for them."""
+    ends = (*plan.prefixes[1:], rows.width)
+    gathered = [
+        plan.n_kept(number, k) * (ROW + GATHERED * (stop - start))
+        for number, (start, stop) in enumerate(zip(plan.prefixes, ends, strict=True))
+    ]
+    saved = PRODUCT * len(rows) * (rows.width - plan.prefixes[0])
+    return bool(saved < SEARCHED + sum(gathered))
 
 
 def _laid_out(

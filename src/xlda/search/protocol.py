@@ -116,7 +116,7 @@ class Changed:
     def part(self, start: int, stop: int) -> Columns:
         """Some coordinates of these rows, ordered ones; the first coordinates have the priors."""
         assert self.offsets is not None
-        squares, weights = self.as_scored.squares, self.as_scored.parts[0]
+        squares, weights = self.as_scored.squares, self.as_scored.weights
         if start:
             offsets = self.offsets(start, stop)
         else:

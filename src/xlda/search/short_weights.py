@@ -38,9 +38,10 @@ class ShortWeights:
         return len(self.numbers)
 
     @property
-    def width(self) -> int:
-        """Columns."""
-        return int(self.numbers.shape[1])
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        n_rows, n_columns = self.numbers.shape
+        return n_rows, n_columns
 
     @property
     def nbytes(self) -> int:
@@ -67,15 +68,14 @@ class ShortWeights:
         products: Array = self.numbers.take(rows, axis=0).astype(scaled.dtype) @ scaled
         return products
 
-    def taken(self, rows: Rows) -> ShortWeights:
-        """Some of the rows."""
+    def __getitem__(self, rows: Rows) -> ShortWeights:
         return ShortWeights(self.numbers[rows], self.scale)
 
     def with_rows(self, other: Array, rows: Rows, n_rows: int) -> ShortWeights | None:
-        """`n_rows` rows: those that are here, but `rows` with others; None where these are too large."""
+        """`n_rows` rows: those that are here, but `rows` from the other; None where these are too large."""
         if other.size and (np.abs(other) > (MOST + 0.5) * self.scale).any():
             return None
-        numbers = np.zeros((n_rows, self.width), np.int16)
+        numbers = np.zeros((n_rows, self.shape[1]), np.int16)
         numbers[: len(self)] = self.numbers
         numbers[rows] = _rounded(other, self.scale)
         return ShortWeights(numbers, self.scale)
