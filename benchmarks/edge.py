@@ -40,58 +40,60 @@ GIVE_BACK = {  # memory that was freed; left to itself, glibc keeps blocks of up
 
 LIBRARIES = 112 * MIB  # Python, NumPy, SciPy, scikit-learn, without pandas: measured after the import
 BUFFERS = 20 * MIB  # of the BLAS, code loaded when first used, gaps between small blocks: measured
-LABEL = 200  # bytes of a label: an entry of a dictionary, two Python numbers, places in two arrays
+LABEL = 370  # bytes of a label: entries of dictionaries, two Python numbers, places in arrays
+CHECKED = 2048  # samples kept to check it with
+FIRST = 64  # coordinates that are looked at for every class, about
+CHANGED = 2048  # rows that have changed, kept beside the others
 STATES = {"predicting": "predict one", "learning": "renewal"}  # and the step after which they are measured
 PEAKS = ("load", "first predict", "renewal", "save")
 
 
-def formula(classes: int, d: int, precision: str) -> dict[str, int]:
+def formula(classes: int, d: int, precision: str, p: int) -> dict[str, int]:
     """Bytes that a process takes with so many classes of width d: by part, in use, and at its peaks.
 
-    A number takes b = 2 bytes in half precision, 4 in full. The search has p = min(384, d) coordinates or
-    fewer, and none where all weights are at most 2^20 numbers (2^22 in full precision).
+    A number takes b = 2 bytes in half precision, 4 in full. The head has p of d coordinates, as many as there
+    are in which classes differ.
 
     - libraries, buffers: the same whatever the model
-    - labels: 200 a class
-    - means, with counts (`Moments`), and weights, with bias and norm (`Head`): b d + 8 a class, each
-    - covariance: 8 d^2; its inverse: 4 d^2
-    - search: 4 p + 12 a class, for coordinates and the offsets of the stages, and two maps of 4 d p
-    - rows waiting, where it learns: up to 40 MiB or 8192 rows of 4 d, their product 4 d^2, and
-      768 rows of 4 d to work in and for samples that come one by one
+    - labels: 370 a class
+    - means, with counts (`Moments`): b d + 8 a class
+    - covariance: 8 d^2
+    - samples kept to check it with: 2048 of 2 d + 40, and 24 a class
+    - head: 2 p + 168 a class, short numbers but for the first 64 coordinates; where there are at most 2^22
+      of them, they are not searched, and take b p + 24
+    - maps from embeddings to coordinates: 4 d^2 + 8 d p
+    - rows waiting, where it learns: up to 40 MiB or 8192 rows of 4 d, their product 4 d^2,
+      768 rows of 4 d to work in and for samples that come one by one, 2048 changed rows of 4 (p + 64),
+      and as much as the buffers again
 
-    `predicting` is without the last, `learning` with it. What comes on top of them for a while:
+    `predicting` is without the last, `learning` with it. At the peaks:
 
-    - load: only the libraries are there; the model twice, since the file is mapped and then copied, or
-      once and the covariance three times
-    - first predict: on top of `predicting`, the coordinates again; or for few classes 4096 means twice, 8 d
-      each, and 8 d^2, to find directions
-    - renewal: on top of `learning`, the same, the coordinates once more, and the next weights and inverse,
-      that as 8 d^2 too
+    - load: what is in the file, and no head
+    - first predict: how class means differ is measured in seven matrices of d^2 before there are rows; or the
+      rows are there, and most of them once more
+    - renewal: on top of `learning`, the same; the last rows, the next ones, and most of them once more
     - save: on top of `learning`, the covariance with both triangles, 8 d^2
     """
     b, square = 2 if precision == "half" else 4, 8 * d * d
-    model = classes * (b * d + 8)
-    p = min(384, d) if classes * d > (2**20 if precision == "half" else 2**22) else 0
-    points, maps = 4 * p * classes, 2 * 4 * d * p
+    head = classes * (2 * p + 168 if classes * p > 2**22 else b * p + 24)
     waiting = min(max(40 * MIB // (4 * d), 2048), 8192)
     in_use = {
         "libraries": LIBRARIES,
         "buffers": BUFFERS,
         "labels": LABEL * classes,
-        "means": model,
-        "weights": model,
+        "means": classes * (b * d + 8),
         "covariance": square,
-        "inverse": square // 2,
-        "search": points + maps + (12 * classes if p else 0),
+        "samples kept": CHECKED * (2 * d + 40) + 24 * classes,
+        "head": head,
+        "maps": square // 2 + 8 * d * p,
     }
     predicting = sum(in_use.values())
-    rows_waiting = 4 * d * (waiting + 768) + square // 2
-    learning = predicting + rows_waiting
-    directions = 2 * min(classes, 4096) * 8 * d + square if p else 3 * square
+    rows_waiting = 4 * d * (waiting + 768) + square // 2 + CHANGED * 4 * (p + FIRST) + BUFFERS
+    learning, spread = predicting + rows_waiting, 13 * square // 2
     peaks = {
-        "load": LIBRARIES + model + square + max(model + square, 2 * square),
-        "first predict": predicting + max(points, directions),
-        "renewal": learning + model + square // 2 + square + max(2 * points + maps, directions),
+        "load": predicting - head - in_use["maps"] - BUFFERS * 4 // 5,
+        "first predict": predicting + max(spread - head, head * 9 // 10),
+        "renewal": learning + max(spread, 2 * head),
         "save": learning + square,
     }
     totals = {"rows waiting": rows_waiting, "predicting": predicting, "learning": learning}
@@ -99,11 +101,14 @@ def formula(classes: int, d: int, precision: str) -> dict[str, int]:
 
 
 def largest(budget: int, d: int, precision: str) -> int:
-    """Classes that fit this many bytes of resident memory at the highest peak, by the formula."""
+    """Classes that fit this many bytes of resident memory at the highest peak, by the formula.
+
+    It takes p to be half of d, more than for any of the sizes that are measured here.
+    """
     fits, too_many = 0, budget // d
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
-        if formula(middle, d, precision)["peak"] <= budget:
+        if formula(middle, d, precision, d // 2)["peak"] <= budget:
             fits = middle
         else:
             too_many = middle
@@ -232,7 +237,9 @@ def profile(folder: Path, core: int) -> dict[str, Any]:
 
     steps.take("first predict", predict)
     steps.take("predict one", predict, N_CALLS)
-    parts, picked = clf.memory(), clf._current_head().index.describe()
+    head = clf._current_head()
+    parts, picked, coordinates = clf.memory(), head.index.describe(), head.space.n_coordinates
+    del head
     steps.take("predict 64", lambda _: clf.predict(X[:64]), 10)
     accuracy = float((clf.predict(X) == y).mean())
     steps.take("learn one", learn, N_CALLS)
@@ -258,6 +265,7 @@ def profile(folder: Path, core: int) -> dict[str, Any]:
         },
         "parts after predict": parts,
         "picked": picked,
+        "coordinates": coordinates,
         "steps": steps.taken,
     }
 
@@ -270,7 +278,8 @@ def profiled(n_classes: int, folder: Path, core: int, environment: dict[str, str
         said = (child.stderr.strip() or "it said nothing").splitlines()[-1]
         return {"classes": n_classes, "failed": f"exit status {child.returncode}: {said}"}
     result = json.loads(child.stdout)
-    predicted, steps = formula(n_classes, result["d"], result["precision"]), result["steps"]
+    predicted = formula(n_classes, result["d"], result["precision"], result["coordinates"])
+    steps = result["steps"]
     measured = {name: steps[step].get("resident") for name, step in STATES.items()}
     measured |= {f"peak: {name}": steps[name].get("peak") for name in PEAKS}
     compared = {

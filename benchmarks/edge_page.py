@@ -25,10 +25,11 @@ STEPS = (
 )
 FORMULA = """\
 **Memory** of the process, MiB, measured; in brackets how far the formula is off. With C classes of width d,
-b bytes a number (2 in half precision, 4 in full) and p coordinates to search by (at most 384), the formula
-is: libraries and buffers; 200 C for labels; 2 C (b d + 8) for means and weights; 12 d² for covariance and
-inverse; C (4 p + 12) + 8 d p for the search; what waits while learning, up to some 55 MiB; and what each
-step needs for a while. `formula` in benchmarks/edge.py has it in full, with the reason for each term."""
+b bytes a number (2 in half precision, 4 in full) and a head of p of the d coordinates, the formula is:
+libraries and buffers; 370 C for labels; C (b d + 8) for means; 8 d² for the covariance; 2048 samples kept to
+check it with; C (2 p + 168) for the head; 4 d² + 8 d p for the maps to its coordinates; what waits while
+learning, up to some 75 MiB; and what each step needs for a while. `formula` in benchmarks/edge.py has it in
+full, with the reason for each term."""
 
 
 def section(results: dict[str, Any]) -> str:
@@ -71,8 +72,8 @@ def board(results: dict[str, Any]) -> str:
             rows.append([f"{budget / 1e9:.1f} GB", precision, *(f"{found[d]:,}" for d in widths)])
     text = (
         "**What fits**, by the formula: classes at the highest peak, learning included, in so much resident "
-        "memory. A board of 4 GB leaves some 3 GB to the process. Beyond the sizes above, this is "
-        "extrapolated."
+        "memory, with half of all coordinates in the head. A board of 4 GB leaves some 3 GB to the process. "
+        "Beyond the sizes above, this is extrapolated."
     )
     return f"{text}\n\n{table(['memory', 'precision', *(f'd = {d}' for d in widths)], rows)}"
 

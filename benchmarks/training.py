@@ -221,11 +221,12 @@ def compare(stream: Stream, batch_size: int, rounds: int, n: int = 16_384) -> di
 
 
 PARTS = {  # function: what its time, that of what it calls included, is spent on
-    "fold": "the rank-k product (the limit), and adding it to the scatter",
-    "_absorb_many": "residuals, means, and rows to fold",
-    "checked_embeddings": "checking the embeddings",
-    "label_list": "checking the labels",
-    "rows_if_known": "labels to rows",
+    ("scatter", "fold"): "the rank-k product (the limit), and adding it to the scatter",
+    ("moments", "_absorb_many"): "residuals, means, and rows to fold",
+    ("kept_samples", "add"): "keeping some to check it with: most while there are few samples",
+    ("inputs", "checked_samples"): "checking the embeddings",
+    ("labels", "label_list"): "checking the labels",
+    ("labels", "rows_if_known"): "labels to rows",
 }
 
 
@@ -238,13 +239,13 @@ def measure_profile() -> dict[str, float]:
     for start in range(0, len(X), 512):
         profiler.runcall(clf.partial_fit, X[start : start + 512], y[start : start + 512])
     spent = {
-        name: cumulative
+        (Path(file).stem, name): cumulative
         for (file, _, name), (_, _, _, cumulative, _) in pstats.Stats(profiler).stats.items()  # type: ignore[attr-defined]
         if "xlda" in file
     }
-    spent["_absorb_many"] -= spent["fold"]  # which happens when it finds no room for more rows
+    spent["moments", "_absorb_many"] -= spent["scatter", "fold"]  # when it finds no room for more rows
     parts = {text: spent[name] for name, text in PARTS.items()}
-    return {**parts, "all else": spent["partial_fit"] - sum(parts.values())}
+    return {**parts, "all else": spent["classifier", "partial_fit"] - sum(parts.values())}
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import softmax
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
 import oracle
@@ -12,11 +13,13 @@ import xlda
 from conftest import lda
 from test_bayes import unequal
 from xlda import XLDA
-from xlda.calibration import assessment, figures
+from xlda.calibration import figures
 from xlda.calibration.calibration import FEWEST
 from xlda.calibration.evidence import Evidence, padded
 from xlda.calibration.folds import random_folds, visit_folds, without_classes, without_samples
+from xlda.calibration.share import Share
 from xlda.errors import UnknownClassError
+from xlda.head.nearness import nearness
 
 N_CLASSES, D = 40, 12
 
@@ -56,7 +59,7 @@ def test_beside_a_class_without_samples_scores_are_ratios_of_densities(counts, r
     unknown = -0.5 * (z**2 / (1 + psi) + np.log(1 + psi)).sum(axis=1)
     known = oracle.log_densities(queries, list(means.values()), n, covariance, n.sum() - len(n))
     head = clf._current_head()
-    got = head.scores(queries) - head.unknown_scores(queries)[:, None]
+    got = head.scores(queries) - head.top_and_unknown(queries, 1)[2][:, None]
     np.testing.assert_allclose(got, known - unknown[:, None], atol=1e-6)
     best = np.sort(got, axis=1)[:, ::-1]
     np.testing.assert_allclose(clf.score_samples(queries), best[:, 0] + 0.25 * (best[:, 0] - best[:, 1]))
@@ -91,7 +94,7 @@ def refitted(X, y, queries, of_row):
     """Scores of a classifier fitted anew, in the columns of these labels."""
     clf = XLDA(power=None, renew=0).fit(X, y)
     head = clf._current_head()
-    scores = head.scores(queries) - head.unknown_scores(queries)[:, None]
+    scores = head.scores(queries) - head.top_and_unknown(queries, 1)[2][:, None]
     wide = np.full((len(queries), len(of_row)), -np.inf)
     wide[:, clf._model.labels.table().names.astype(int)] = scores
     return wide
@@ -132,7 +135,7 @@ def test_samples_of_a_class_that_is_taken_out_are_scored_by_the_others(rng):
             removed.remove_class(int(row))
         queries = kept.embeddings[scored.places].astype(np.float64)
         head = removed._current_head()
-        best = head.scores(queries).max(axis=1) - head.unknown_scores(queries)
+        best = head.scores(queries).max(axis=1) - head.top_and_unknown(queries, 1)[2]
         np.testing.assert_allclose(scored.scores[:, 0], best, rtol=1e-6, atol=1e-6)
         seen[scored.places] += 1
     assert (seen == 1).all()
@@ -164,7 +167,8 @@ def evidence(scores, place, counts=None, weights=None):
     n = len(scores)
     counts = np.full(n, 9.0) if counts is None else counts
     weights = np.ones(n) if weights is None else weights
-    return Evidence(padded(scores), np.asarray(place), counts, weights)
+    nobody = np.full(len(scores), -1)
+    return Evidence(padded(scores), np.asarray(place), counts, weights, nobody, nobody)
 
 
 @pytest.mark.parametrize("wanted", [0.5, 3.0, 20.0])
@@ -377,12 +381,109 @@ def test_it_tells_how_good_it_is(clf, data):
     assert "50% more was learned since" in str(clf.assess())
     few = XLDA(power=None).fit(data[0][::3], data[1][::3])
     assert "at least" in str(few.assess())
-    with pytest.raises(ValueError, match="To assess it, 48 samples or more"):
-        XLDA(power=None, check_samples=0).fit(*data[:2]).assess()
+    with pytest.raises(ValueError, match="assess needs model='bayes'"):
+        lda().fit(*data[:2]).assess()
+
+
+def test_without_samples_to_check_with_it_is_estimated(data):
+    X, y, queries, truth = data
+    clf = XLDA(power=None, check_samples=0).fit(X, y)
+    found = clf.assess()
+    assert found.same is None
+    assert found.visit is None
+    assert "estimated from distances between class means and from counts" in str(found)
+    assert abs(found.classes.estimate - (clf.predict(queries) == truth).mean()) < 0.15
+    assert all(one.samples is None and one.label != one.taken_for for one in found.classes.confused)
+
+
+@pytest.mark.parametrize("counts", [[3, 40, 40, 40], [5] * 12, [1, 2, 30, 30, 30, 30]])
+def test_how_often_a_class_is_taken_for_another_is_what_draws_from_the_model_say(counts, rng):
+    X, y, _ = unequal(rng, counts, 6)
+    clf = XLDA(power=None, renew=0).fit(X / 4, y)
+    head = clf._current_head()
+    rows = np.arange(len(counts))
+    found = nearness(head, rows, temperature=3.0)
+    table, weights = head.space.table, head.all_rows().weights.astype(np.float64)
+    for row in rows:
+        variance = table.variance[np.flatnonzero(table.counts == counts[row])[0]]
+        drawn = weights[row] * variance + np.sqrt(variance) * rng.normal(size=(20_000, len(variance)))
+        scores = head.all_rows().scores(drawn.astype(head.centre.dtype))
+        pairwise = (scores[:, [row]] < scores).mean(axis=0)  # without the temperature: of each other class
+        lead = scores[:, [row]] - scores
+        middle, spread = lead.mean(axis=0), lead.std(axis=0)
+        others = rows[rows != row]
+        odds = norm.cdf(-middle[others] / spread[others])
+        np.testing.assert_allclose(odds, pairwise[others], atol=0.06)  # leads are about normal
+        wanted = 1 - np.prod(norm.cdf(middle[others] / (spread[others] * np.sqrt(3.0))))
+        assert found.wrong[row] == pytest.approx(wanted, abs=0.03)
+        assert found.neighbour[row] == others[odds.argmax()]
+    assert (found.wrong_at_best <= found.wrong).all()
+    gains = found.wrong - found.wrong_at_best
+    if len(set(counts)) > 1:
+        assert gains.argmax() == np.argmin(counts)
+
+
+def test_classes_that_need_samples_and_those_that_are_confused_are_named(rng):
+    means = 6 * rng.normal(size=(30, D))
+    means[1] = means[0] + 0.8 * np.eye(D)[0]  # these two are hard to tell apart
+    y = np.repeat(np.arange(30), 20)
+    X = means[y] + rng.normal(size=(len(y), D))
+    poor = y == 7
+    poor[np.flatnonzero(poor)[0]] = False
+    found = XLDA(power=None).fit(X[~poor], y[~poor]).assess().classes
+    assert {found.confused[0].label, found.confused[0].taken_for} == {0, 1}
+    assert found.confused[0].samples == 20
+    assert 0.1 < found.confused[0].share < 0.7
+    assert found.n_enough > 20
+    assert found.n_looked_at == 30
+    needy = {one.label: one for one in found.need_samples}
+    assert needy.keys() <= {0, 1, 7}
+    for one in needy.values():
+        assert one.measured is None or one.measured.low <= one.measured.value <= one.measured.high
+
+
+def test_what_was_measured_of_a_class_goes_where_the_class_goes(clf, data, tmp_path):
+    X, _, queries, truth = data
+    clf.calibrate(progress=False).confirm(queries[:60], truth[:60])
+    before = clf._model.calibration
+    clf.rename_class(3, 103).merge_classes(5, 4).remove_class(8)
+    rows = clf._model.labels.table().row_of
+    now = clf._model.calibration
+    names = clf._model.labels.table().names
+    for kind in ("same", "visit", "unknown", "confirmed"):
+        was, moved = getattr(before, kind).truth, getattr(now, kind).truth
+        assert (moved[was == 8] == -1).all()
+        assert (moved[was == 4] == rows[5]).all()
+        assert set(names[moved[was == 3]]) <= {103}
+    clf.partial_fit(X[:2], [500, 500])  # it gets the row that 8 had
+    assert rows.get(500) is None
+    assert not (now.same.truth == clf._model.labels.table().row_of[500]).any()
+    assert all(one.label != 500 for one in clf.assess().classes.confused)
+    clf.save(tmp_path / "model.xlda")
+    again = xlda.load(tmp_path / "model.xlda")
+    np.testing.assert_array_equal(again._model.calibration.same.best, clf._model.calibration.same.best)
+    assert str(again.assess()) == str(clf.assess())
+
+
+def test_merging_brings_along_what_was_confirmed(data):
+    X, y, queries, truth = data
+    half = y < 20
+    one, two = (XLDA(power=None).fit(X[some], y[some]) for some in (half, ~half))
+    asked = truth >= 20
+    two.confirm(queries[asked], truth[asked]).confirm(queries[~asked][:5], [None] * 5)
+    one.merge(two)
+    known, unknown = one._model.calibration.confirmed, one._model.calibration.confirmed_unknown
+    assert len(known) == asked.sum()
+    assert len(unknown) == 5
+    names = one._model.labels.table().names
+    assert (names[known.truth] == truth[asked]).all()
+    one.predict_proba(queries[:1])
+    assert len(one._model.calibration.same) > 0
+    assert len(one._model.calibration.confirmed) == asked.sum()
 
 
 def test_intervals_are_those_of_wilson():
-    share = assessment.Share.of(np.arange(50) < 40, np.ones(50))
+    share = Share.of(np.arange(50) < 40, np.ones(50))
     low, high = proportion_interval(40, 50)
     assert (share.low, share.high) == (pytest.approx(low), pytest.approx(high))
 

@@ -95,6 +95,7 @@ class Model:
             row = int(self.labels.rows([label])[0])
             count = float(self.moments.counts_of(np.array([row]))[0])
             self.moments.drop(row)
+            self._move(row, -1)
             self.labels.remove(label)
             if self.layer_rows is not None and self.layer_rows.has(row):
                 self.layer_rows = self.layer_rows.without(row) or None
@@ -118,6 +119,7 @@ class Model:
                     raise ValueError(f"Class {name!r} comes from a layer, whose rows cannot be merged.")
             count = float(self.moments.counts_of(gone))
             self.moments.join(kept, gone)
+            self._move(gone, kept)
             self.labels.remove(other)
             self.upkeep.changed(np.array([kept, gone]), count)
 
@@ -135,7 +137,21 @@ class Model:
             rows[theirs] = self.labels.add(labels)
             self.moments.grow(self.labels.n_rows)
             self.moments.merge(other.moments, rows, new)
+            self._take_confirmed(other.calibration, rows)
             self.upkeep.changed(rows[theirs], other.moments.weight_learned)
+
+    def _move(self, row: int, to: int) -> None:
+        """Tell what was measured of a class that it is another one now, or that it is gone (-1)."""
+        if self.calibration is not None:
+            rows = np.arange(self.labels.n_rows)
+            rows[row] = to
+            self.calibration = self.calibration.in_rows(rows)
+
+    def _take_confirmed(self, other: Calibration | None, rows: Rows) -> None:
+        """Answers that were confirmed to another model, whose class i is row `rows[i]` here."""
+        if other is not None and len(other.confirmed) + len(other.confirmed_unknown):
+            moved, mine = other.in_rows(rows), self.calibration or Calibration.none()
+            self.calibration = mine.with_confirmed(moved.confirmed, moved.confirmed_unknown)
 
     def freeze(self, scoring: Scoring) -> None:
         """Keep the covariance as it is, and how class means differ; counts and means go on learning."""

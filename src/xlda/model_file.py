@@ -139,7 +139,7 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
         moments.kept = kept_from_section(kept, moments, clf.check_samples)
     calibration = sections.get(calibration_stored.NAME)
     if calibration is not None:
-        model.calibration = calibration_from_section(calibration)
+        model.calibration = calibration_from_section(calibration, model.labels.n_rows)
     if layer is not None:
         model.layer_rows = LayerRows.from_section(layer, labels, moments.n_features)
     model.upkeep = Upkeep(None if search is None else search.info)

@@ -1,4 +1,4 @@
-"""How good a classifier is, as far as the samples that it kept can tell."""
+"""How good a classifier is, as far as it can tell itself."""
 
 from __future__ import annotations
 
@@ -6,41 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xlda._internal.arrays import Array
+from xlda._internal.arrays import Array, Rows
+from xlda.calibration import evidence as evidences
 from xlda.calibration.calibration import Calibrated, Calibration
+from xlda.calibration.class_figures import ClassFigures
+from xlda.calibration.figures import TEMPERATURE
+from xlda.calibration.share import Share
+from xlda.head.head import Head
 
 FIVE = 5
 REJECTED = 0.05  # of the known, for the share of the unknown that is caught
-DEVIATIONS = 1.96  # to either side: 95 %
 FEW = 10  # samples a class; with fewer, those left out are missed, and it is better than it seems
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share that was measured, and between which it probably is."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, hits: Array, weights: Array) -> Share:
-        """The share of `hits`, with Wilson's interval; weights count as in a sample of the same precision.
-
-        >>> Share.of(np.array([True, False, True, True]), np.ones(4)).value
-        0.75
-        """
-        if not len(hits):
-            return cls(np.nan, 0.0, 1.0)
-        value = float(np.average(hits, weights=weights))
-        n = float(weights.sum()) ** 2 / float(weights @ weights)
-        shrunk = DEVIATIONS**2 / n
-        middle = (value + shrunk / 2) / (1 + shrunk)
-        half = DEVIATIONS / (1 + shrunk) * (value * (1 - value) / n + shrunk / (4 * n)) ** 0.5
-        return cls(value, max(middle - half, 0.0), min(middle + half, 1.0))
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+WIDE = 64  # features, from which on samples are taken to scatter as those of networks' embeddings do
+SHOWN = 3  # of the classes that are named
 
 
 @dataclass(frozen=True)
@@ -69,29 +47,53 @@ class Expected:
 
 @dataclass(frozen=True)
 class Assessment:
-    """How good a classifier is; `print` it. From samples that were kept and asked for as if never learned."""
+    """How good a classifier is; `print` it.
 
-    same: Expected  # for samples like those learned
-    visit: Expected  # for those of another day or place
+    `same` and `visit` are measured on samples that were kept, and asked for as if never learned. Where none
+    were, they are None, and `classes.estimate` is what distances between class means and their counts of
+    samples tell: a rough estimate, mostly too large.
+    """
+
+    same: Expected | None  # for samples like those learned
+    visit: Expected | None  # for those of another day or place
+    classes: ClassFigures  # what to expect of single classes
+    n_classes: int
     n_samples: int  # that were asked for
     n_confirmed: int  # and answers that people have confirmed
     per_class: float  # samples a class has
     learned_since: float  # as a share of all that was learned when this was measured
 
     @classmethod
-    def of(cls, calibration: Calibration, total: float, n_classes: int) -> Assessment:
-        """From what was measured, of a classifier that has learned so much since."""
-        since = total / calibration.learned - 1.0 if calibration.learned else 0.0
+    def of(
+        cls, head: Head, calibration: Calibration | None, rows: Rows, counts: Array, learned: float
+    ) -> Assessment:
+        """Of a classifier of such rows, with so many samples each, that has learned so much in all."""
+        n = len(rows)
+        if calibration is None:
+            usual = TEMPERATURE if len(head.centre) >= WIDE else 1.0
+            figures = ClassFigures.of(head, rows, counts, evidences.none(), usual)
+            return cls(None, None, figures, n, 0, 0, learned / max(n, 1), 0.0)
+        visit = calibration.of("visit")
         return cls(
             Expected.of(calibration.of("same")),
-            Expected.of(calibration.of("visit")),
+            Expected.of(visit),
+            ClassFigures.of(head, rows, counts, visit.known, visit.temperature),
+            n,
             len(calibration.same),
             len(calibration.confirmed) + len(calibration.confirmed_unknown),
-            total / max(n_classes, 1),
-            since,
+            learned / max(n, 1),
+            learned / calibration.learned - 1.0 if calibration.learned else 0.0,
         )
 
     def __str__(self) -> str:
+        return "\n".join([*self._overall(), *self._of_classes()])
+
+    def _overall(self) -> list[str]:
+        if self.same is None or self.visit is None:
+            return [
+                f"about {self.classes.estimate:.0%} right or less: estimated from distances between class "
+                "means and from counts, since no samples are kept for checking"
+            ]
         lines = []
         for name, found in (("samples like these", self.same), ("another visit", self.visit)):
             least = "at least " if self.per_class < FEW else ""
@@ -103,4 +105,18 @@ class Assessment:
         measured = f"measured on {self.n_samples:,} samples kept for checking"
         confirmed = f" and {self.n_confirmed:,} confirmed answers" if self.n_confirmed else ""
         since = f"; {self.learned_since:.0%} more was learned since" if self.learned_since > 0.005 else ""
-        return "\n".join([*lines, measured + confirmed + since])
+        return [*lines, measured + confirmed + since]
+
+    def _of_classes(self) -> list[str]:
+        figures, lines = self.classes, []
+        if figures.confused:
+            named = [f"{one.label} for {one.taken_for} ({one.share:.0%})" for one in figures.confused[:SHOWN]]
+            lines.append(f"most often taken for another: {', '.join(named)}")
+        if figures.need_samples:
+            named = [f"{one.label} (has {one.samples:g})" for one in figures.need_samples[:SHOWN]]
+            lines.append(f"more samples would help most: {', '.join(named)}")
+        looked_at = f"{figures.n_looked_at:,}"
+        if figures.n_looked_at < self.n_classes:
+            looked_at += f" of {self.n_classes:,}"
+        lines.append(f"no more samples needed: {figures.n_enough:,} of {looked_at} classes looked at")
+        return lines

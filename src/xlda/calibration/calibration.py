@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from xlda._internal.arrays import Array
+from xlda._internal.arrays import Array, Rows
 from xlda.calibration import evidence as evidences
 from xlda.calibration.evidence import Evidence, gathered, novelty
 from xlda.calibration.figures import (
@@ -72,6 +72,11 @@ class Calibration:
         before = cls.none() if last is None else last
         confirmed, confirmed_unknown = before.confirmed, before.confirmed_unknown
         return cls(same, visit, unknown, moments.weight_learned, confirmed, confirmed_unknown)
+
+    def in_rows(self, rows: Rows) -> Calibration:
+        """The same where class i has become row `rows[i]`, or -1 where it is gone."""
+        kinds = ("same", "visit", "unknown", "confirmed", "confirmed_unknown")
+        return replace(self, **{kind: getattr(self, kind).in_rows(rows) for kind in kinds})
 
     def with_confirmed(self, known: Evidence, unknown: Evidence) -> Calibration:
         """The same, and answers that somebody has confirmed or corrected."""
@@ -161,8 +166,13 @@ class Calibrated:
         """Share of right answers to be expected."""
         return float(np.average(self.known.right, weights=self.known.weights)) if len(self.known) else np.nan
 
-    @property
+    @cached_property
     def error(self) -> float:
-        """Expected calibration error on the evidence itself."""
-        best = self.probabilities(self.known.scores)[:, 0]
-        return calibration_error(best, self.known.right, self.known.weights)
+        """Expected calibration error: half of the evidence by what the other half tells, and the reverse."""
+        halves = [self.known.taken(np.arange(start, len(self.known), 2)) for start in (0, 1)]
+        best = [
+            Calibrated(other, self.unknown).probabilities(half.scores)[:, 0]
+            for half, other in zip(halves, halves[::-1], strict=True)
+        ]
+        both = halves[0].with_others(halves[1])
+        return calibration_error(np.concatenate(best), both.right, both.weights)

@@ -10,9 +10,10 @@ from xlda.calibration.calibration import Calibration
 from xlda.calibration.evidence import Evidence
 from xlda.calibration.folds import BEST
 
-NAME, VERSION = "calibration", 1
+NAME, VERSION = "calibration", 2
 KINDS = ("same", "visit", "unknown", "confirmed", "confirmed_unknown")
 FIELDS = ("scores", "place", "counts", "weights")
+ROWS = ("truth", "best")  # from version 2 on
 
 
 def calibration_to_section(calibration: Calibration) -> Section:
@@ -23,17 +24,18 @@ def calibration_to_section(calibration: Calibration) -> Section:
     return Section(NAME, VERSION, tensors, {"learned": calibration.learned})
 
 
-def calibration_from_section(section: Section) -> Calibration:
+def calibration_from_section(section: Section, n_rows: int) -> Calibration:
     """What was measured; what cannot be that is a ValueError that says why, as a part of a sentence."""
-    section.check_tensors(*(f"{kind}_{field}" for kind in KINDS for field in FIELDS))
+    fields = FIELDS if section.version == 1 else (*FIELDS, *ROWS)
+    section.check_tensors(*(f"{kind}_{field}" for kind in KINDS for field in fields))
     learned = section.number("learned")
     if not 0 <= learned < np.inf:
         raise ValueError("it was calibrated on what cannot be")
-    same, visit, unknown, confirmed, confirmed_unknown = (_evidence(section, kind) for kind in KINDS)
+    same, visit, unknown, confirmed, confirmed_unknown = (_evidence(section, kind, n_rows) for kind in KINDS)
     return Calibration(same, visit, unknown, learned, confirmed, confirmed_unknown)
 
 
-def _evidence(section: Section, kind: str) -> Evidence:
+def _evidence(section: Section, kind: str, n_rows: int) -> Evidence:
     scores = section.tensor(f"{kind}_scores", (np.float32,), (None, BEST))
     n = len(scores)
     place = section.tensor(f"{kind}_place", (np.int64,), (n,))
@@ -44,4 +46,10 @@ def _evidence(section: Section, kind: str) -> Evidence:
         raise ValueError("it was calibrated on scores that cannot be")
     if not ((counts >= 0) & (weights > 0)).all():
         raise ValueError("it was calibrated on samples that cannot be")
-    return Evidence(scores, place, counts, weights)
+    if section.version == 1:
+        truth = best = np.full(n, -1)
+    else:
+        truth, best = (section.tensor(f"{kind}_{field}", (np.int64,), (n,)) for field in ROWS)
+    if ((np.minimum(truth, best) < -1) | (np.maximum(truth, best) >= n_rows)).any():
+        raise ValueError("it was calibrated on classes that it does not have")
+    return Evidence(scores, place, counts, weights, truth, best)

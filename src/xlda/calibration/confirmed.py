@@ -22,12 +22,12 @@ def confirmed_evidence(head: Head, embeddings: Array, truth: list[Any]) -> tuple
     for label in labels:
         if label not in row_of:
             raise UnknownClassError(f"confirm got the label {label!r}, which is not known; None is for such.")
-    rows, scores = head.top(embeddings, min(BEST, head.n_seen))
-    scores = padded(scores - head.unknown_scores(embeddings)[:, None])
+    rows, scores, unknown = head.top_and_unknown(embeddings, min(BEST, head.n_seen))
+    scores = padded(scores - unknown[:, None])
     true_rows = np.full(len(embeddings), -1)
     true_rows[told] = [row_of[label] for label in labels]
     hit = rows == true_rows[:, None]
     place = np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
     counts = head.counts_of(rows[:, 0]).astype(np.float32)
-    every = Evidence(scores, place, counts, np.ones(len(place), np.float32))
+    every = Evidence(scores, place, counts, np.ones(len(place), np.float32), true_rows, rows[:, 0])
     return every.taken(told), every.taken(~told)

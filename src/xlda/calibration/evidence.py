@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xlda._internal.arrays import Array
+from xlda._internal.arrays import Array, Rows
 from xlda.calibration.folds import BEST, Scored
 from xlda.moments.kept_samples import Kept
 
@@ -23,6 +23,8 @@ class Evidence:
     place: Array  # (n,): of the right class among them; -1 where it is not
     counts: Array  # (n,), float32: samples of the best class
     weights: Array  # (n,), float32
+    truth: Array  # (n,): row of the right class; -1 where there is none, or none any more
+    best: Array  # (n,): row of the best class; the same
 
     def __len__(self) -> int:
         return len(self.place)
@@ -51,7 +53,12 @@ class Evidence:
         """The same, with so much weight in all."""
         now = float(self.weights.sum())
         weights = self.weights * (total / now) if now else self.weights
-        return Evidence(self.scores, self.place, self.counts, weights.astype(np.float32))
+        return replace(self, weights=weights.astype(np.float32))
+
+    def in_rows(self, rows: Rows) -> Evidence:
+        """The same where row i has become row `rows[i]`, or -1 for none."""
+        moved = np.append(rows, -1)  # so that -1 stays what it is
+        return replace(self, truth=moved[self.truth], best=moved[self.best])
 
     def to_arrays(self, prefix: str) -> dict[str, Array]:
         """As tensors of a file."""
@@ -64,17 +71,20 @@ _FIELDS = tuple(Evidence.__dataclass_fields__)
 def none() -> Evidence:
     """No evidence yet."""
     nothing = np.empty(0, np.float32)
-    return Evidence(np.empty((0, BEST), np.float32), np.empty(0, np.int64), nothing, nothing)
+    no_rows = np.empty(0, np.int64)
+    return Evidence(np.empty((0, BEST), np.float32), no_rows, nothing, nothing, no_rows, no_rows)
 
 
 def gathered(kept: Kept, folds: Iterable[Scored]) -> Evidence:
     """Evidence of samples that were taken out and scored."""
     found = [none()]
     for scored in folds:
-        hit = scored.best == kept.rows[scored.places][:, None]
+        truth = kept.rows[scored.places]
+        hit = scored.best == truth[:, None]
         place = np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
         weights = kept.weights[scored.places].astype(np.float32)
-        found.append(Evidence(padded(scored.scores), place, scored.counts.astype(np.float32), weights))
+        counts = scored.counts.astype(np.float32)
+        found.append(Evidence(padded(scored.scores), place, counts, weights, truth, scored.best[:, 0]))
     return found[0].with_others(*found[1:])
 
 

@@ -106,6 +106,6 @@ def _scored(head: Head, moments: Moments, kept: Kept, asked: Rows) -> Scored:
     for start in range(0, len(asked), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         embeddings = kept.embeddings[asked[some]].astype(moments.dtype)
-        best[some], found = head.top(embeddings, k)
-        scores[some] = found - head.unknown_scores(embeddings)[:, None]
+        best[some], found, unknown = head.top_and_unknown(embeddings, k)
+        scores[some] = found - unknown[:, None]
     return Scored(asked, best, scores, moments.counts_of(best[:, 0]))

@@ -103,12 +103,12 @@ class BayesSpace:
         """Scores have nothing in common that would be worth adding."""
         return np.zeros(len(embeddings))
 
-    def unknown_scores(self, embeddings: Array) -> Array:
+    def unknown_scores(self, embeddings: Array, queries: Array) -> Array:
         """Score of a class that has no samples, (n,), float64: as far as classes differ, it may be anywhere.
 
-        What lies far outside of the coordinates, where no known class is, is likelier to be of such a one.
+        `queries` are the embeddings in these coordinates. What lies far outside of them, where no known class
+        is, is likelier to be of such a one.
         """
-        queries = self.queries(embeddings)
         within, beside = queries[:, : self.n_coordinates], queries[:, self.n_coordinates :]
         out = (embeddings.astype(self.centre.dtype, copy=False) - self.centre) @ self.probe
         squares = np.square(out, dtype=np.float64).sum(axis=1) - np.square(beside).sum(axis=1)

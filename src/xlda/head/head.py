@@ -104,7 +104,18 @@ class Head:
 
     def top(self, embeddings: Array, k: int) -> tuple[Rows, Array]:
         """The `k` best rows and their scores, each (n, k), best first; of equals the lower row first."""
+        return self.top_of_queries(self.space.queries(embeddings), k)
+
+    def top_and_unknown(self, embeddings: Array, k: int) -> tuple[Rows, Array, Array]:
+        """The same, and what a class without samples would score, (n,), float64: 0 where it cannot tell."""
         queries = self.space.queries(embeddings)
+        unknown = np.zeros(len(queries))
+        if isinstance(self.space, BayesSpace):
+            unknown = self.space.unknown_scores(embeddings, queries)
+        return *self.top_of_queries(queries, k), unknown
+
+    def top_of_queries(self, queries: Array, k: int) -> tuple[Rows, Array]:
+        """The `k` best rows and their scores for embeddings in the coordinates of the space."""
         if not len(self.changed):
             return self.index.top(queries, k, self.changed.rows)
         changed = self.changed.rows[self.changed.rows < len(self.index.rows)]
@@ -116,12 +127,6 @@ class Head:
     def knows_the_unknown(self) -> bool:
         """Whether it can tell what a class would score that has no samples."""
         return isinstance(self.space, BayesSpace)
-
-    def unknown_scores(self, embeddings: Array) -> Array:
-        """What a class without samples would score, (n,), float64; 0 where it cannot tell."""
-        if isinstance(self.space, BayesSpace):
-            return self.space.unknown_scores(embeddings)
-        return np.zeros(len(embeddings))
 
     def among(self, rows: Rows) -> Head:
         """The same head with these rows alone, in order; it looks at all of them. O(len(rows) d)."""

@@ -19,6 +19,14 @@ class Asked(NamedTuple):
     embeddings: Array
     rows: Rows  # (n, k)
     scores: Array  # (n, k)
+    unknown: Array | None  # (n,): what a class without samples would score, if that was asked for
+
+    @property
+    def beside_unknown(self) -> Array:
+        """Scores of the two best, less that of a class without samples."""
+        assert self.unknown is not None
+        scores: Array = self.scores[:, :2] - self.unknown[:, None]
+        return scores
 
 
 class Judged(NamedTuple):

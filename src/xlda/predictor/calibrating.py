@@ -76,21 +76,21 @@ class Calibrating(Predictor):
             return enough and (last is None or moments.weight_learned > GROWN * last.learned)
 
     def assess(self) -> Assessment:
-        """How good the classifier is, as far as the samples kept for checking tell. `print` it.
+        """How good the classifier is, which classes are confused, and which need more samples. `print` it.
 
-        Calibrates if that was never done. With fewer than ten samples a class, those taken out are missed:
-        it is at least as good as that.
+        Measured on the samples kept for checking, which calibrates if that was never done; with fewer than
+        ten samples a class, those taken out are missed, and it is at least as good as that. Where no samples
+        were kept, it is estimated from distances between class means and from counts.
         """
-        calibration = self._current_calibration()
-        if calibration is None:
+        calibration, head = self._current_calibration(), self._current_head()
+        if not head.knows_the_unknown:
             raise ValueError(
-                f"To assess it, {FEWEST} samples or more are needed that were kept for checking, of classes "
-                "with several, and model='bayes'. There are fewer, or check_samples is 0, or the model was "
-                "saved before samples were kept."
+                "assess needs model='bayes' and two classes or more, one of which has more than one sample."
             )
         with self._locked("assess") as model:
-            moments = model.moments
-            return Assessment.of(calibration, moments.weight_learned, moments.n_seen)
+            rows = np.flatnonzero(model.moments.counts[: head.n_rows])
+            counts, learned = model.moments.counts_of(rows), model.moments.weight_learned
+        return Assessment.of(head, calibration, rows, counts, learned)
 
     def confirm(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Tell which answers were right: y (n_samples,) are the true labels, None for none of the known.
@@ -124,6 +124,6 @@ class Calibrating(Predictor):
     def _measured_calibration(self) -> Calibration:
         """The last, or one that is measured now: if there was none, or too little to measure it on."""
         last = self._model.calibration
-        if (last is None or not last.can_tell) and self._has_enough_more("XLDA"):
+        if (last is None or not last.can_tell or not len(last.same)) and self._has_enough_more("XLDA"):
             self.calibrate(progress=False)
         return self._model.calibration or Calibration.none()

@@ -59,7 +59,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         those of known classes are: they get `unknown_label`, or None in an array of objects. `among` are the
         labels that can win, of all that are known. `like` says what is asked for: see `XLDA`.
         """
-        asked = self._asked(X, 1 if unknown is None else 2, among)
+        asked = self._asked(X, 1 if unknown is None else 2, among, beside_unknown=unknown is not None)
         labels = asked.head.table.of(asked.rows[:, 0])
         if unknown is None:
             return labels
@@ -86,7 +86,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         """
         _check_k(k)
         wanted = max(int(k), BEST if proba else 1, 1 if unknown is None else 2)
-        asked = self._asked(X, wanted, among)
+        asked = self._asked(X, wanted, among, beside_unknown=unknown is not None)
         head, k = asked.head, min(int(k), asked.rows.shape[1])
         if proba:
             values = self._probabilities(asked, like)[:, :k]
@@ -130,7 +130,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         calibration = self._current_calibration()
         if calibration is None:
             return np.exp(self._uncalibrated(X))
-        asked = self._asked(X, BEST, None)
+        asked = self._asked(X, BEST)
         probabilities = np.zeros((len(asked.rows), asked.head.n_rows))
         np.put_along_axis(probabilities, asked.rows, self._probabilities(asked, like), axis=1)
         table = asked.head.table
@@ -145,11 +145,11 @@ class Predictor(ClassifierMixin, BaseEstimator):
         `predict`, that is an error instead.
         """
         _check_k(k)
-        asked = self._asked(X, max(int(k), BEST), None)
+        asked = self._asked(X, max(int(k), BEST), beside_unknown=True)
         head, calibration = asked.head, self._current_calibration()
         p_known, is_unknown = np.full(len(asked.rows), np.nan), np.zeros(len(asked.rows), bool)
         if calibration is not None and head.knows_the_unknown:
-            p_known = calibration.of(self._like(like)).p_known(self._beside_unknown(asked), 0.5)
+            p_known = calibration.of(self._like(like)).p_known(asked.beside_unknown, 0.5)
         if unknown is not None:
             is_unknown = self._rejected(asked, unknown, like)
         scores = asked.scores[:, :k] + head.common_term(asked.embeddings)[:, None]
@@ -160,9 +160,9 @@ class Predictor(ClassifierMixin, BaseEstimator):
         """Probability that a sample is of a known class, (n_samples,), where so many are of unknown ones."""
         if not 0 < unknown_prior < 1:
             raise ValueError(f"unknown_prior is a share between 0 and 1; got {unknown_prior!r}.")
-        asked = self._asked(X, 2, None)
+        asked = self._asked(X, 2, beside_unknown=True)
         calibrated = self._to_reject(asked.head).of(self._like(like))
-        return calibrated.p_known(self._beside_unknown(asked), unknown_prior)
+        return calibrated.p_known(asked.beside_unknown, unknown_prior)
 
     @available_if(_has_unknown)
     def score_samples(self, X: ArrayLike) -> Array:
@@ -171,9 +171,9 @@ class Predictor(ClassifierMixin, BaseEstimator):
         The logarithm of how much likelier it is of the best class than of one without samples, and a quarter
         of the lead of the best on the second.
         """
-        asked = self._asked(X, 2, None)
+        asked = self._asked(X, 2, beside_unknown=True)
         self._require_unknown(asked.head)
-        return novelty(self._beside_unknown(asked))
+        return novelty(asked.beside_unknown)
 
     def _uncalibrated(self, X: ArrayLike) -> Array:
         """Logarithms of probabilities, by the logits alone."""
@@ -184,7 +184,9 @@ class Predictor(ClassifierMixin, BaseEstimator):
         logs: Array = log_softmax(scores / (TEMPERATURE if head.knows_the_unknown else 1.0), axis=1)
         return logs
 
-    def _asked(self, X: ArrayLike, k: int, among: ArrayLike | None) -> Asked:
+    def _asked(
+        self, X: ArrayLike, k: int, among: ArrayLike | None = None, beside_unknown: bool = False
+    ) -> Asked:
         """The best classes of each sample."""
         head = self._current_head()
         embeddings = checked_embeddings(self, X, self.power_)
@@ -192,8 +194,10 @@ class Predictor(ClassifierMixin, BaseEstimator):
             head = head.among(rows_among(head, among))
             if not head.n_seen:
                 raise ValueError("among needs a label of a class that has samples.")
-        rows, scores = head.top(embeddings, min(k, head.n_seen))
-        return Asked(head, embeddings, rows, scores)
+        k = min(k, head.n_seen)
+        if beside_unknown:
+            return Asked(head, embeddings, *head.top_and_unknown(embeddings, k))
+        return Asked(head, embeddings, *head.top(embeddings, k), None)
 
     def _like(self, like: Like | None) -> Like:
         like = self.like if like is None else like
@@ -214,11 +218,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
             raise ValueError(f"unknown is the share of the known to reject, in (0, 1); got {unknown!r}.")
         calibrated = self._to_reject(asked.head).of(self._like(like))
         counts = asked.head.counts_of(asked.rows[:, 0])
-        return calibrated.is_unknown(self._beside_unknown(asked), counts, float(unknown))
-
-    def _beside_unknown(self, asked: Asked) -> Array:
-        scores: Array = asked.scores[:, :2] - asked.head.unknown_scores(asked.embeddings)[:, None]
-        return scores
+        return calibrated.is_unknown(asked.beside_unknown, counts, float(unknown))
 
     def _require_unknown(self, head: Head) -> None:
         if not head.knows_the_unknown:

@@ -68,7 +68,7 @@ class Fisher:
             queries = queries_to_tune(classes, self.queries, self.seed, lambda: joined(pieces[:3]).whole)
             plan, parts = tuned(pieces, queries, self.target)
         rows, first, others = rows_of(parts), FirstStage.of(parts[0]), parts[1:]
-        if parts[0].whole.dtype == np.float32 and not _sooner_without(plan, rows, k=1):
+        if parts[0].whole.dtype != np.float64 and not _sooner_without(plan, rows, k=1):
             others = [_shortened(part) for part in others]
             rows = replace(rows, parts=tuple(part.weights for part in (first.columns, *others)))
         return _laid_out(self, plan, None, first, others[: len(plan.prefixes) - 1], rows)

@@ -31,7 +31,8 @@ class ShortWeights:
     def of(cls, weights: Array) -> ShortWeights:
         """Weights, rounded: each by at most a 65,534th of the largest of its column."""
         largest = np.maximum(weights.max(axis=0, initial=0.0), -weights.min(axis=0, initial=0.0))
-        scale = np.where(largest > 0, largest / MOST, 1.0).astype(weights.dtype)
+        largest = largest.astype(np.float32)
+        scale = np.where(largest > 0, largest / MOST, np.float32(1.0))
         return cls(_rounded(weights, scale), scale)
 
     def __len__(self) -> int:

@@ -25,8 +25,10 @@ SCORES_AT_ONCE = 2**20  # entries of a block of scores, one for each prefix
 MOST_COORDINATES = 384  # that a stage may use
 MOST = 2**48  # classes, and more than there can be
 
+SPARE = 2  # times as many candidates as needed are kept
 MOST_STAGES = 4  # before the exact scores
-STREAMED = 0.05  # nanoseconds to read a number in order
+STREAMED, FROM_AFAR = 0.05, 0.15  # nanoseconds to read a number in order: from a cache, and from memory
+IN_CACHE = 2**22  # numbers that a cache may hold
 GATHERED, ROW = 0.5, 30.0  # to read one of a chosen row, and to get at such a row
 STAGE = 30_000.0  # to begin with a stage
 
@@ -135,7 +137,9 @@ def _cheapest(
         kept = _enough([best[p] for p in chosen], target)
         widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + n_exact))]
         gathered = [n * (ROW + GATHERED * width) for n, width in zip(kept, widths, strict=True)]
-        return STREAMED * n_live * chosen[0] + sum(gathered) + STAGE * len(chosen)
+        n_read = n_live * chosen[0]
+        read = STREAMED * min(n_read, IN_CACHE) + FROM_AFAR * max(n_read - IN_CACHE, 0)
+        return read + sum(gathered) + STAGE * len(chosen)
 
     prefixes = [stop for stop in stops if stop <= MOST_COORDINATES]
     ways = [way for n_stages in range(1, MOST_STAGES + 1) for way in combinations(prefixes, n_stages)]
@@ -189,14 +193,15 @@ def _enough(places: list[Rows], target: float) -> tuple[int, ...]:
     """Candidates to keep in each stage, where `places` says how many each query needs there.
 
     The queries that may be lost are those that need most in the first stage: a few outliers, which mostly
-    need many in the next as well.
+    need many in the next as well. All stages keep some to spare: real queries are harder than those drawn,
+    and what each stage loses comes on top of what the others do.
 
     >>> _enough([np.array([9, 700, 5, 8]), np.array([1, 90, 2, 3])], target=0.75)
-    (9, 3)
+    (18, 6)
     """
     n_lost = int((1 - target) * len(places[0]))
     found = np.argsort(places[0], kind="stable")[: len(places[0]) - n_lost]
-    return tuple(int(some[found].max()) for some in places)
+    return tuple(SPARE * int(some[found].max()) for some in places)
 
 
 def _places_of_winners(
