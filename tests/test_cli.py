@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 pytest.importorskip("typer")
 Image = pytest.importorskip("PIL.Image")
@@ -70,6 +71,42 @@ def test_it_says_how_sure_it_is_and_what_is_unknown(call, tmp_path, monkeypatch,
     n_learned = clf._model.calibration.learned
     call("learn", "shop.xlda", "test.npz")
     assert xlda.load("shop.xlda")._model.calibration.learned == 2 * n_learned
+
+
+def test_evaluate_tells_how_well_it_knows_what_it_knows(call, tmp_path, monkeypatch, rng):
+    monkeypatch.chdir(tmp_path)
+    means = 1.5 * rng.normal(size=(30, 8))
+    y = np.repeat(np.arange(30), 12)
+    names = np.char.mod("c%02d", y)
+    learned, asked = ((means[y] + rng.normal(size=(len(y), 8))).astype(np.float32) for _ in range(2))
+    known = y < 24
+    np.savez("train.npz", embedding=learned[known], label=names[known])
+    np.savez("test.npz", embedding=asked, label=names)
+    call("fit", "train.npz", "-o", "shop.xlda")
+    clf = xlda.load("shop.xlda")
+    found = call("evaluate", "shop.xlda", "test.npz", "--unknown", 0.1, "--plot", "judged.png", "--json")
+    novelty, rejected = clf.score_samples(asked), clf.judge(asked, unknown=0.1).is_unknown
+    rejection = found["rejection"]
+    assert rejection["auroc"] == pytest.approx(roc_auc_score(known, novelty))
+    floor = np.sort(novelty[known])[::-1][int(np.ceil(0.95 * known.sum())) - 1]
+    assert rejection["fpr_at_95"] == pytest.approx((novelty[~known] >= floor).mean())
+    assert rejection["known_rejected"] == pytest.approx(rejected[known].mean())
+    assert rejection["unknown_caught"] == pytest.approx(rejected[~known].mean())
+    assert (rejection["n_known"], rejection["n_unknown"]) == (known.sum(), (~known).sum())
+    best, right = clf.predict_proba(asked[known]).max(axis=1), clf.predict(asked[known]) == names[known]
+    surest = np.argsort(-best, kind="stable")[: known.sum() // 2]
+    assert found["accuracy_at_coverage"]["0.5"] == pytest.approx(right[surest].mean())
+    assert found["accuracy_at_coverage"]["1"] == pytest.approx(right.mean())
+    assert 0 < found["calibration_error"] < 0.2
+    with Image.open("judged.png") as picture:
+        assert picture.width > 1000
+    text = call("evaluate", "shop.xlda", "test.npz")
+    assert f"AUROC {rejection['auroc']:.1%}" in text
+    only_known = call("evaluate", "shop.xlda", "train.npz", "--plot", "known.svg", "--json")
+    assert only_known["rejection"] is None
+    assert call("evaluate", "shop.xlda", "train.npz", "--unknown", 1, expect=2)
+    call("fit", "train.npz", "-o", "plain.xlda", "--model", "lda")
+    assert call("evaluate", "plain.xlda", "test.npz", "--plot", "plain.png", "--json")["rejection"] is None
 
 
 def test_predictions_are_those_of_the_library(shop, model, call):

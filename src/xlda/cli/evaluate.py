@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +17,11 @@ from xlda.cli.models import opened
 from xlda.cli.samples import for_model
 
 if TYPE_CHECKING:
+    from xlda._internal.arrays import Array
+    from xlda.calibration.rejection import Confidence, Rejection
+    from xlda.classifier import XLDA
     from xlda.labels import Label
+    from xlda.predictor.answers import Judged
 
 TOP = 5
 
@@ -28,14 +34,23 @@ def evaluate(
     without: options.Without = None,
     backbone: options.OwnBackbone = None,
     on_error: options.Skip = "stop",
+    unknown: Annotated[
+        float, typer.Option("--unknown", help="The share of the known that is rejected as unknown.")
+    ] = 0.05,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw all that into this file.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Compare predictions with labels: accuracy, the worst classes and the commonest mistakes.
+    """Compare predictions with labels: accuracy, the worst classes, and how well it knows what it knows.
 
-    Labels are those that the model knows, however deep one points: `Kiwi` is `Fruit/Kiwi`.
+    Labels are those that the model knows, however deep one points: `Kiwi` is `Fruit/Kiwi`. Samples of classes
+    that it never learned show how well it tells the unknown: AUROC is the probability that a known one is
+    more like the known classes than one of these.
 
     $ xlda evaluate shop.xlda held-out/
+    $ xlda evaluate shop.xlda held-out/ --plot judged.png
     """
+    if not 0 < unknown < 1:
+        raise typer.BadParameter(f"--unknown is a share between 0 and 1; got {unknown:g}.")
     recognizer = opened(model, backbone)
     clf = recognizer.classifier
     choice = Choice(only, without, resolver=for_evaluating(recognizer.classes), each_once=False)
@@ -43,10 +58,13 @@ def evaluate(
     right: Counter[Label] = Counter()
     mistakes: Counter[tuple[Label, Label]] = Counter()
     n_among = 0
+    known = set(clf.classes_.tolist())
+    tally = Tally()
     samples = for_model(where, recognizer, backbone, on_error, choice)
     for batch in samples.labelled("evaluating"):
-        best, _ = clf.predict_topk(batch.embeddings, TOP)
-        for label, names in zip(batch.labels, best.tolist(), strict=True):
+        judged = judged_by(clf, batch.embeddings, unknown)
+        tally.add(judged, batch.labels, known)
+        for label, names in zip(batch.labels, judged.labels.tolist(), strict=True):
             asked[label] += 1
             n_among += label in names
             if names[0] == label:
@@ -54,7 +72,11 @@ def evaluate(
             else:
                 mistakes[label, names[0]] += 1
     n = asked.total()
-    known = set(clf.classes_.tolist())
+    confidence, rejection = tally.confidence(), tally.rejection()
+    if plot is not None:
+        from xlda.cli.evaluation_plot import draw
+
+        draw(plot, confidence, *tally.likeness())
     result: dict[str, Any] = {
         "samples": n,
         "classes": len(asked),
@@ -67,6 +89,9 @@ def evaluate(
             {"label": label, "predicted": predicted, "times": times}
             for (label, predicted), times in mistakes.most_common()
         ],
+        "calibration_error": confidence.calibration_error,
+        "accuracy_at_coverage": confidence.accuracy_at(),
+        "rejection": None if rejection is None else asdict(rejection),
     }
     if json:
         say_json(result)
@@ -77,8 +102,76 @@ def evaluate(
     if result["unknown_classes"]:
         names = first_few(result["unknown_classes"])
         say(f"never learned: {len(result['unknown_classes']):,} of these classes ({names})")
+    say_judged(confidence, rejection, unknown)
     rows = [(100 * right[label] / times, times, str(label)) for label, times in asked.items()]
     rows = sorted((row for row in rows if row[0] < 100), key=lambda row: (row[0], -row[1]))[:worst]
     say_table(("right, %", "samples", "worst classes"), rows)
     often = [(times, str(label), str(named)) for (label, named), times in mistakes.most_common(worst)]
     say_table(("times", "commonest mistakes", "taken for"), often)
+
+
+def judged_by(clf: XLDA, embeddings: Array, unknown: float) -> Judged:
+    """Answers, and which are rejected; none where the model cannot tell what is unknown."""
+    try:
+        return clf.judge(embeddings, TOP, unknown=unknown)
+    except ValueError:
+        return clf.judge(embeddings, TOP)
+
+
+class Tally:
+    """What was told of each sample, and what was true."""
+
+    def __init__(self) -> None:
+        self._judged: list[Judged] = []
+        self._right: list[bool] = []
+        self._known: list[bool] = []
+
+    def add(self, judged: Judged, labels: list[Label], known: set[Label]) -> None:
+        """Some more."""
+        self._judged.append(judged)
+        best = judged.labels[:, 0].tolist()
+        self._right += [told == label for told, label in zip(best, labels, strict=True)]
+        self._known += [label in known for label in labels]
+
+    def confidence(self) -> Confidence:
+        """Of answers about known classes."""
+        import numpy as np
+
+        from xlda.calibration.rejection import Confidence
+
+        known = np.array(self._known, bool)
+        best = np.concatenate([judged.probabilities[:, 0] for judged in self._judged])
+        return Confidence(best[known], np.array(self._right, bool)[known])
+
+    def likeness(self) -> tuple[Array, Array]:
+        """How much each sample is like the known classes, and whether it is of one."""
+        import numpy as np
+
+        return np.concatenate([judged.novelty for judged in self._judged]), np.array(self._known, bool)
+
+    def rejection(self) -> Rejection | None:
+        """How well known and unknown were told apart, if there were both."""
+        import numpy as np
+
+        from xlda.calibration.rejection import Rejection
+
+        return Rejection.of(*self.likeness(), np.concatenate([judged.is_unknown for judged in self._judged]))
+
+
+def say_judged(confidence: Confidence, rejection: Rejection | None, unknown: float) -> None:
+    """How well it knows what it knows."""
+    if len(confidence.right):
+        surest = confidence.accuracy_at()
+        say(
+            f"sure      probabilities are off by {confidence.calibration_error:.1%} on average; right are "
+            f"{surest['0.8']:.1%} of the surest 80% of answers, {surest['0.5']:.1%} of the surest half"
+        )
+    if rejection is not None:
+        say(
+            f"unknown   AUROC {rejection.auroc:.1%}; where 95% of the known are taken for known, "
+            f"{rejection.fpr_at_95:.1%} of the unknown are"
+        )
+        say(
+            f"          rejecting {unknown:.0%}: {rejection.known_rejected:.1%} of the known are rejected, "
+            f"{rejection.unknown_caught:.1%} of the unknown caught"
+        )

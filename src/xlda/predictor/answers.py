@@ -35,7 +35,8 @@ class Judged(NamedTuple):
     labels: Array  # (n, k), best first
     scores: Array  # (n, k): logits
     probabilities: Array  # (n, k): given that the class is a known one
-    p_known: Array  # (n,): of being of a known class; NaN where nobody can tell
+    novelty: Array  # (n,): how much each is like the known classes, as `score_samples` has it; or NaN
+    p_known: Array  # (n,): probability of being of a known class; NaN where nobody can tell
     is_unknown: Array  # (n,): which were rejected
 
 

@@ -148,13 +148,15 @@ class Predictor(ClassifierMixin, BaseEstimator):
         asked = self._asked(X, max(int(k), BEST), beside_unknown=True)
         head, calibration = asked.head, self._current_calibration()
         p_known, is_unknown = np.full(len(asked.rows), np.nan), np.zeros(len(asked.rows), bool)
+        likeness = novelty(asked.beside_unknown) if head.knows_the_unknown else p_known
         if calibration is not None and head.knows_the_unknown:
             p_known = calibration.of(self._like(like)).p_known(asked.beside_unknown, 0.5)
         if unknown is not None:
             is_unknown = self._rejected(asked, unknown, like)
         scores = asked.scores[:, :k] + head.common_term(asked.embeddings)[:, None]
         probabilities = self._probabilities(asked, like)[:, :k]
-        return Judged(head.table.of(asked.rows[:, :k]), scores, probabilities, p_known, is_unknown)
+        labels = head.table.of(asked.rows[:, :k])
+        return Judged(labels, scores, probabilities, likeness, p_known, is_unknown)
 
     def p_known(self, X: ArrayLike, *, unknown_prior: float = 0.5, like: Like | None = None) -> Array:
         """Probability that a sample is of a known class, (n_samples,), where so many are of unknown ones."""
