@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -14,7 +16,7 @@ from conftest import lda
 from test_bayes import unequal
 from xlda import XLDA
 from xlda.calibration import figures
-from xlda.calibration.calibration import FEWEST
+from xlda.calibration.calibration import FEWEST, Calibration
 from xlda.calibration.evidence import Evidence, padded
 from xlda.calibration.folds import random_folds, visit_folds, without_classes, without_samples
 from xlda.calibration.share import Share
@@ -509,6 +511,42 @@ def test_it_is_measured_once_and_changes_nothing_else(clf, data, monkeypatch):
     for label in np.unique(y)[::-1]:  # classes have other rows
         fresh.partial_fit(X[y == label][::-1], y[y == label])
     np.testing.assert_allclose(fresh.predict_proba(queries), first, atol=1e-4)
+
+
+def test_it_is_measured_in_the_background_while_others_go_on(clf, data, monkeypatch, caplog):
+    X, y, queries, _ = data
+    first = clf.calibrate(progress=False)._model.calibration
+    may_go_on, begun = threading.Event(), threading.Event()
+    measured = Calibration.measured
+
+    def slow(*arguments):
+        begun.set()
+        assert may_go_on.wait(60)
+        return measured(*arguments)
+
+    monkeypatch.setattr(Calibration, "measured", slow)
+    assert not clf.calibrate_if_due(background=True)
+    clf.partial_fit(X, y)
+    assert clf.calibrate_if_due(background=True)
+    assert begun.wait(60)
+    clf.calibrate(background=True)  # one is enough
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("xlda-calibrate") == 1
+    clf.partial_fit(X[:1], y[:1]).predict(queries, unknown=0.05)
+    assert clf._model.calibration is first
+    may_go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "xlda-calibrate":
+            thread.join(60)
+    assert clf._model.calibration is not first
+    assert clf._model.calibration.learned == 2 * len(X)
+    monkeypatch.setattr(Calibration, "measured", None)
+    with caplog.at_level("ERROR", logger="xlda"):
+        clf.calibrate(background=True)
+        for thread in threading.enumerate():
+            if thread.name == "xlda-calibrate":
+                thread.join(60)
+    assert "calibrating in the background failed" in caplog.text
 
 
 def test_a_snapshot_takes_along_what_is_for_it(clf, data):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import logging
+import threading
+import weakref
 from contextlib import AbstractContextManager
 from typing import Self
 
@@ -20,6 +23,10 @@ from xlda.moments import Moments
 from xlda.predictor.predictor import Predictor
 from xlda.upkeep import Scoring
 
+log = logging.getLogger("xlda")
+_under_way: weakref.WeakSet[Model] = weakref.WeakSet()  # that are being calibrated in the background
+_beginning = threading.Lock()
+
 
 class Calibrating(Predictor):
     """A predictor that has learned what it predicts, and can measure itself; see `XLDA`."""
@@ -35,14 +42,19 @@ class Calibrating(Predictor):
     def _scoring(self) -> Scoring:
         raise NotImplementedError
 
-    def calibrate(self, progress: bool = True) -> Self:
+    def calibrate(self, progress: bool = True, background: bool = False) -> Self:
         """Measure how sure answers are, on the samples kept for checking.
 
         Some of them are taken out of what was learned, all that is derived from that is derived again, and
         they are asked for: as if they had never been learned. Then others are. Nothing is changed by it but
         what `predict_proba`, `p_known` and `unknown=` say, and it is saved with the classifier. Takes some
         seconds; other threads may learn and predict meanwhile. On a terminal, `progress` shows how far it is.
+        With `background`, a thread of its own does it, and answers are judged as before until it is done;
+        where one is at it already, that is enough.
         """
+        if background:
+            self._begin_calibrating()
+            return self
         scoring = self._scoring()
         if scoring.model != "bayes":
             raise ValueError("calibrate needs model='bayes': the probabilities of plain LDA are its own.")
@@ -61,12 +73,31 @@ class Calibrating(Predictor):
             model.calibration = measured
         return self
 
-    def calibrate_if_due(self, progress: bool = True) -> bool:
+    def calibrate_if_due(self, progress: bool = True, background: bool = False) -> bool:
         """Calibrate where it is possible and was never done, or a fifth was learned since; whether it was."""
         due = self._scoring().model == "bayes" and self._has_enough_more("calibrate_if_due")
         if due:
-            self.calibrate(progress)
+            self.calibrate(progress, background)
         return due
+
+    def _begin_calibrating(self) -> None:
+        """In a thread of its own; what goes wrong there is logged."""
+        self._require_start("calibrate")
+        model = self._model
+        with _beginning:
+            if model in _under_way:
+                return
+            _under_way.add(model)
+
+        def work() -> None:
+            try:
+                self.calibrate(progress=False)
+            except Exception:
+                log.exception("calibrating in the background failed; answers are judged as before")
+            finally:
+                _under_way.discard(model)
+
+        threading.Thread(target=work, name="xlda-calibrate", daemon=True).start()
 
     def _has_enough_more(self, what: str) -> bool:
         """Whether enough samples are kept, and a fifth more was learned since they were last asked for."""
