@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from cases import Case
 from learners import Learner, Streaming, best_of
@@ -73,11 +75,18 @@ def textbook_answers(n: np.ndarray, means: np.ndarray, sigma: np.ndarray, X: np.
     In coordinates where samples of a class vary by 1 and class means by psi, a class with n samples and mean
     k has the mean n psi / (n psi + 1) k, and a new sample of it varies by 1 + psi / (n psi + 1) around that.
     """
+    return np.concatenate([ratios.argmax(axis=1) for ratios in textbook_ratios(n, means, sigma, X)])
+
+
+def textbook_ratios(
+    n: np.ndarray, means: np.ndarray, sigma: np.ndarray, X: np.ndarray
+) -> Iterator[np.ndarray]:
+    """For each block of embeddings, how much likelier each class is than one without samples, logarithms."""
     factor = np.linalg.cholesky(sigma)
     centre = means.mean(axis=0)
     whitened = solve_triangular(factor, (means - centre).T, lower=True).T
     psi, axes = spread_of_means(whitened, n)
-    k, answers = whitened @ axes, []
+    k = whitened @ axes
     for start in range(0, len(X), BLOCK):
         some = X[start : start + BLOCK].astype(np.float64) - centre
         z = solve_triangular(factor, some.T, lower=True).T @ axes
@@ -88,8 +97,8 @@ def textbook_answers(n: np.ndarray, means: np.ndarray, sigma: np.ndarray, X: np.
             mean = k[of] * (count * psi / (count * psi + 1))
             squares = (z**2 @ (1 / variance))[:, None] + mean**2 @ (1 / variance)
             scores[:, of] = (z / variance) @ mean.T - 0.5 * (squares + np.log(variance).sum())
-        answers.append(scores.argmax(axis=1))
-    return np.concatenate(answers)
+        unknown = -0.5 * (z**2 @ (1 / (1 + psi)) + np.log1p(psi).sum())
+        yield scores - unknown[:, None]
 
 
 def spread_of_means(whitened: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -53,9 +53,10 @@ DRAWINGS: list[tuple[str, Callable[[Results, Path], None]]] = [
     ("edge", edge_page.draw),
 ]
 BESIDE = (
-    "What the default model adds where classes have few samples is on [another page](imbalanced.md). What "
-    "learning and predicting cost, a whole network's start and the edge were measured with plain LDA. Rows "
-    "of XLDA were added later, on a machine with more to do: their times and peaks are too large. "
+    "What the default model adds where classes have few samples is on [another page](imbalanced.md), and how "
+    "sure its answers are on [a third](unknown.md). A whole network starts from plain LDA alone. In streams, "
+    "in the race and beside peers, rows of XLDA were added later, on a machine with more to do: their times "
+    "and peaks are too large. "
 )  # of the stored results; the next whole run needs only the first sentence
 COMMANDS = {"standard": "make report", "quick": "make report PRESET=quick", "full": "make report PRESET=full"}
 

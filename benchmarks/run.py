@@ -28,6 +28,7 @@ import conversion_page
 import imbalanced_page
 import performance_page
 import results_page
+import unknown_page
 
 from xlda.backbones.cache import cache_folder
 
@@ -75,6 +76,7 @@ PRESETS = {
             ],
             "on_par": ["--many", "{many}", "--sizes", "50", "--per-class", "2", "20", "--seeds", "1"],
             "imbalanced": ["--many", "{many}", "--many-sizes", "50", "--draws", "2"],
+            "unknown": ["--many", "{many}", "--many-sizes", "50", "--seeds", "1"],
             "finetune": ["--classes", "20", "--epochs", "1", "--seeds", "1", "--fonts", "default"],
             "edge": ["--npz", "{glyphs}", "--sizes", "200"],
         },
@@ -109,6 +111,9 @@ PRESETS = {
             "race": ["--glyphs", "{glyphs}", "--many", "{many}", "--epochs", "40", "15", "15"],
             "on_par": ["--npz", "{photos}", "--many", "{many}", "--seeds", "5", "--most", "60000"],
             "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--draws", "80"],
+            "unknown": [
+                *("--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--glyphs", "{glyphs}"),
+            ],
             "finetune": ["--epochs", "10", "--seeds", "5"],
             "edge": ["--npz", "{glyphs}"],
             "peer": ["--npz", "{glyphs}", "--classes", "10000"],
@@ -171,6 +176,7 @@ def publish(raw: Path) -> list[Path]:
     performance_page.main()
     conversion_page.write()
     imbalanced_page.write()
+    unknown_page.write()
     return results_page.write(HERE / "results", ROOT / "docs", "standard")
 
 

@@ -394,3 +394,72 @@ def test_the_imbalanced_page_shows_the_stored_results():
     if not imbalanced_page.RESULTS.exists():
         pytest.skip("benchmarks/imbalanced.py has not been run yet")
     assert imbalanced_page.page(imbalanced_page.stored()) == imbalanced_page.PAGE.read_text()
+
+
+# -- the unknown
+
+
+def test_scores_of_others_are_what_they_are_called(rng):
+    import unknown_scores
+    from scipy.spatial.distance import cdist
+
+    from xlda import XLDA
+
+    centres = 2 * rng.normal(size=(6, 5))
+    y = np.repeat(np.arange(6), 20)
+    X = (centres[y] + rng.normal(size=(120, 5))).astype(np.float32)
+    queries = (3 * rng.normal(size=(40, 5))).astype(np.float32)
+    found = unknown_scores.all_scores(X, y, queries)
+    clf = XLDA(power=None, model="lda").fit(X, y)
+    sigma = (1 - clf.shrinkage_) * clf.covariance_
+    sigma = sigma + clf.shrinkage_ * np.trace(clf.covariance_) / 5 * np.eye(5)
+    to_means = cdist(queries, clf.means_, "mahalanobis", VI=np.linalg.inv(sigma)) ** 2
+    np.testing.assert_allclose(found["Mahalanobis"], -to_means.min(axis=1), rtol=1e-4)
+    total = np.cov(X.T)
+    total = (1 - clf.shrinkage_) * total + clf.shrinkage_ * np.trace(total) / 5 * np.eye(5)
+    to_all = cdist(queries, X.mean(axis=0, keepdims=True), "mahalanobis", VI=np.linalg.inv(total)) ** 2
+    np.testing.assert_allclose(
+        found["relative Mahalanobis"], to_all[:, 0] - to_means.min(axis=1), rtol=1e-3, atol=1e-3
+    )
+    apart = np.sort(cdist(queries, X, "sqeuclidean"), axis=1)
+    np.testing.assert_allclose(found["10-NN"], -apart[:, 9], rtol=1e-3, atol=1e-3)
+    logits = clf.decision_function(queries)
+    np.testing.assert_allclose(found["energy"], np.log(np.exp(logits).sum(axis=1)), rtol=1e-4, atol=1e-4)
+    best = np.sort(logits, axis=1)
+    np.testing.assert_allclose(found["margin"], best[:, -1] - best[:, -2], rtol=1e-4, atol=1e-4)
+    of_length_one = X / np.linalg.norm(X, axis=1, keepdims=True)
+    lengths = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    apart = np.sort(cdist(lengths, of_length_one, "sqeuclidean"), axis=1)
+    np.testing.assert_allclose(found["10-NN, L2-normalised"], -apart[:, 9], rtol=1e-3, atol=1e-3)
+
+
+def test_a_run_on_the_unknown_is_stored_and_shown(few_photos, tmp_path, monkeypatch):
+    import unknown
+    import unknown_page
+
+    monkeypatch.setattr(unknown, "N_UNKNOWN", 3)
+    monkeypatch.setattr(unknown, "N_CONFIRMED", 10)
+    monkeypatch.setattr(unknown_page, "PLOT", tmp_path / "unknown.svg")
+    out = tmp_path / "unknown.json"
+    monkeypatch.setattr(sys, "argv", ["", "--npz", str(few_photos), "--splits", "2", "--out", str(out)])
+    unknown.main()
+    results = json.loads(out.read_text())
+    assert len(results["auroc"]["photos"]) == 2
+    assert 0.5 < results["auroc"]["photos"][0]["XLDA"] <= 1
+    first = results["judged"]["photos, another day"][0]
+    assert first["accuracy"] == np.mean(first["right"])
+    assert len(first["probabilities"]) == 9 * 4
+    assert len(results["judged"]["photos, another day, 200 answers confirmed"][0]["right"]) == 9 * 4 - 10
+    shown = unknown_page.page(results)
+    first["rejected"] += 0.5
+    assert unknown_page.page(results) != shown
+    unknown_page.draw(results)
+    assert "<svg" in (tmp_path / "unknown.svg").read_text()
+
+
+def test_the_page_on_the_unknown_shows_the_stored_results():
+    import unknown_page
+
+    if not unknown_page.RESULTS.exists():
+        pytest.skip("benchmarks/unknown.py has not been run yet")
+    assert unknown_page.page(unknown_page.stored()) == unknown_page.PAGE.read_text()
