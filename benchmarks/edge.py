@@ -71,7 +71,7 @@ def formula(classes: int, d: int, precision: str, p: int) -> dict[str, int]:
     - load: what is in the file, and no head
     - first predict: how class means differ is measured in seven matrices of d^2 before there are rows; or the
       rows are there, and most of them once more
-    - renewal: on top of `learning`, the same; the last rows, the next ones, and most of them once more
+    - renewal: on top of `learning`, these matrices, the next rows, and some of them once more
     - save: on top of `learning`, the covariance with both triangles, 8 d^2
     """
     b, square = 2 if precision == "half" else 4, 8 * d * d
@@ -93,7 +93,7 @@ def formula(classes: int, d: int, precision: str, p: int) -> dict[str, int]:
     peaks = {
         "load": predicting - head - in_use["maps"] - BUFFERS * 4 // 5,
         "first predict": predicting + max(spread - head, head * 9 // 10),
-        "renewal": learning + max(spread, 2 * head),
+        "renewal": learning + spread + head * 6 // 5,
         "save": learning + square,
     }
     totals = {"rows waiting": rows_waiting, "predicting": predicting, "learning": learning}

@@ -92,6 +92,9 @@ PRESETS = {
             "race": ["--glyphs", "{glyphs}", "--many", "{many}"],
             "on_par": ["--npz", "{photos}", "--many", "{many}"],
             "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}"],
+            "unknown": [
+                *("--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--glyphs", "{glyphs}"),
+            ],
             "finetune": [],
             "edge": ["--npz", "{glyphs}"],
             "peer": ["--npz", "{glyphs}", "--streams", "groups"],

@@ -22,7 +22,7 @@ from xlda.errors import DamagedFileError, NewerFileError
 from xlda.identity import BackboneIdentity
 from xlda.search import LSH, Dense, Fisher
 from xlda.search.dense import DenseIndex
-from xlda.search.tuning import N_QUERIES
+from xlda.search.tuning import N_QUERIES, SPARE
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = sorted(DATA.glob("format-*.json"))
@@ -464,7 +464,11 @@ def test_a_plan_that_cannot_be_is_not_used(tmp_path):
     tensors, metadata = contents(DATA / "format-3-half-plan.xlda")
     sections = json.loads(metadata["sections"])
     plan = sections["search"]["info"]["fisher"]
-    picked = {**picked_by(xlda.load(DATA / "format-3-half-plan.xlda")), "queries it was picked on": N_QUERIES}
+    picked = {
+        **picked_by(xlda.load(DATA / "format-3-half-plan.xlda")),
+        "queries it was picked on": N_QUERIES,
+        "candidates": tuple(SPARE * n for n in plan["kept"]),  # the plan in the file has none to spare
+    }
     wrong = [{}, {**plan, "prefixes": [10, 10], "kept": [9, 1], "kept_for_five": [9, 5]}]
     for entry, values in {
         "prefixes": ([], [0], [-1], [11], [10**9], [2.5], [True], ["a"], None, 10, [5, 10], [[10]]),

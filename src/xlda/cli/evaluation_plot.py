@@ -38,7 +38,7 @@ def _draw_reliability(panel: Any, confidence: Confidence) -> None:
     if points:
         panel.plot(*zip(*points, strict=True), "o-", label=label)
     panel.set(xlabel="probability told, %", ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
-    panel.legend(loc="upper left")
+    panel.legend(loc="lower right")
 
 
 def _draw_novelty(panel: Any, novelty: Array, is_known: Array) -> None:

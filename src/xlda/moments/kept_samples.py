@@ -47,7 +47,7 @@ class KeptSamples:
         self.most_of_a_class = max(1, int(SHARE_OF_A_CLASS * most))
         self._cutoff = ANYTHING  # classes with a larger hash are not kept
         self._hashes = np.empty(0, np.uint64)  # of each row's label
-        self._limits = np.empty(0, np.uint64)  # of each row: the largest hash of an embedding that is kept
+        self._limits: dict[int, int] = {}  # of rows with very many: embeddings of this hash on are not kept
         self._embeddings = np.empty((0, n_features), np.float16)  # in slots, of which some are free
         self._entries = _Entries.none()
 
@@ -57,7 +57,7 @@ class KeptSamples:
     @property
     def nbytes(self) -> int:
         """Memory."""
-        return self._embeddings.nbytes + self._hashes.nbytes + self._limits.nbytes + self._entries.nbytes
+        return self._embeddings.nbytes + self._hashes.nbytes + self._entries.nbytes
 
     def samples(self) -> Kept:
         """All that are kept."""
@@ -69,10 +69,11 @@ class KeptSamples:
         """Say which hashes the labels of new rows have."""
         n_rows = int(rows.max(initial=-1)) + 1
         if n_rows > len(self._hashes):
-            more = np.full(max(n_rows, 2 * len(self._hashes)) - len(self._hashes), NEVER)
+            more = np.full(max(n_rows, 5 * len(self._hashes) // 4) - len(self._hashes), NEVER)
             self._hashes = np.concatenate([self._hashes, more])
-            self._limits = np.concatenate([self._limits, more])
-        self._hashes[rows], self._limits[rows] = hashes, NEVER
+        self._hashes[rows] = hashes
+        for row in self._limits.keys() & set(rows.tolist()) if self._limits else ():
+            del self._limits[row]
 
     # -- what happens to samples
 
@@ -123,7 +124,7 @@ class KeptSamples:
         if self._keeps(into) and self._keeps(other):
             self._entries.rows[self._entries.rows == other] = into
             self._hashes[other] = NEVER
-            self._limits[into] = min(self._limits[into], self._limits[other])
+            self._limit(into, self._limits.get(other))
             self._take(_Entries.none(), self._embeddings[:0])
         else:
             self.drop(into)
@@ -133,25 +134,37 @@ class KeptSamples:
         """Another stream's samples were learned; its class i is row `rows[i]` here, which `new[i]` or not."""
         if not self.most:
             return
-        hashes, limits = other._of_rows(len(rows))
+        hashes = other._of_rows(len(rows))
         self.name(rows[new], hashes[new])
         self._cutoff = min(self._cutoff, other._cutoff)
         torn = (hashes != self._hashes[rows]) & (hashes > other._cutoff)
         for row in rows[torn]:  # it was renamed in one of the two, where it is not kept; or that keeps none
             self.drop(int(row))
-        self._limits[rows] = np.minimum(self._limits[rows], limits)
+        for row, limit in other._limits.items():
+            self._limit(int(rows[row]), limit)
         entries = other._entries
         moved = _Entries(rows[entries.rows], entries.ids, entries.weights, entries.groups, -1 - entries.slots)
         self._take(moved, other._embeddings)
 
     # -- how it works
 
-    def _of_rows(self, n: int) -> tuple[Array, Array]:
-        """Hashes and limits of the first `n` rows, also of those that have no label."""
-        hashes, limits = np.full(n, NEVER), np.full(n, NEVER)
+    def _of_rows(self, n: int) -> Array:
+        """Hashes of the first `n` rows, also of those that have no label."""
+        hashes = np.full(n, NEVER)
         known = min(n, len(self._hashes))
-        hashes[:known], limits[:known] = self._hashes[:known], self._limits[:known]
-        return hashes, limits
+        hashes[:known] = self._hashes[:known]
+        return hashes
+
+    def _limit(self, row: int, limit: int | None) -> None:
+        if limit is not None:
+            self._limits[row] = min(limit, self._limits.get(row, limit))
+
+    def _limits_of(self, rows: Rows) -> Array:
+        if not self._limits:
+            return np.full(len(rows), NEVER)
+        never = int(NEVER)
+        found = (self._limits.get(row, never) for row in rows.tolist())
+        return np.fromiter(found, np.uint64, len(rows))
 
     def _keeps(self, row: int) -> bool:
         return row < len(self._hashes) and bool(self._hashes[row] <= self._cutoff)
@@ -164,7 +177,7 @@ class KeptSamples:
         if not len(places):
             return None
         ids = embedding_hashes(embeddings, places)
-        within = ids < self._limits[rows[places]]
+        within = ids < self._limits_of(rows[places])
         return (places[within], ids[within]) if within.any() else None
 
     def _leave_out(self, row: int) -> None:
@@ -200,8 +213,8 @@ class KeptSamples:
         counts = np.bincount(entries.rows, minlength=1)
         for row in np.flatnonzero(counts > self.most_of_a_class):
             of_row = np.flatnonzero(entries.rows == row)
-            self._limits[row] = np.sort(entries.ids[of_row])[self.most_of_a_class]
-        return entries.taken(np.flatnonzero(entries.ids < self._limits[entries.rows]))
+            self._limit(int(row), int(np.sort(entries.ids[of_row])[self.most_of_a_class]))
+        return entries.taken(np.flatnonzero(entries.ids < self._limits_of(entries.rows)))
 
     def _whole_classes(self, entries: _Entries) -> _Entries:
         """As many classes as there is room for, those with the smallest hashes."""
@@ -218,15 +231,14 @@ class KeptSamples:
     def to_arrays(self, n_rows: int) -> dict[str, Array]:
         """All there is to know, of so many rows."""
         entries = self._entries
-        hashes, limits = self._of_rows(n_rows)
         return {
             "embeddings": self._embeddings[entries.slots],
             "rows": entries.rows.astype(np.int64),
             "ids": entries.ids.view(np.int64),
             "weights": entries.weights,
             "groups": entries.groups,
-            "hashes": hashes.view(np.int64),
-            "limits": limits.view(np.int64),
+            "hashes": self._of_rows(n_rows).view(np.int64),
+            "limits": self._limits_of(np.arange(n_rows)).view(np.int64),
             "cutoff": np.array([self._cutoff]).view(np.int64),
         }
 
@@ -235,7 +247,9 @@ class KeptSamples:
         """What `to_arrays` gave."""
         kept = cls(arrays["embeddings"].shape[1], most)
         kept._embeddings = arrays["embeddings"]
-        kept._hashes, kept._limits = arrays["hashes"].view(np.uint64), arrays["limits"].view(np.uint64)
+        kept._hashes, limits = arrays["hashes"].view(np.uint64), arrays["limits"].view(np.uint64)
+        limited = np.flatnonzero(limits != NEVER)
+        kept._limits = dict(zip(limited.tolist(), limits[limited].tolist(), strict=True))
         kept._cutoff = arrays["cutoff"].view(np.uint64)[0]
         kept._entries = _Entries(
             arrays["rows"].astype(np.intp),
