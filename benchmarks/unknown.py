@@ -107,6 +107,21 @@ def set_aside(split: Split, seed: int) -> Split:
     return Split(split.name, split.X[~asked], split.y[~asked], queries, split.y[asked], known)
 
 
+def alike(npz: Path, n_classes: int, per_class: int, seed: int) -> Split:
+    """So many samples of each of some characters, and others of the same, all drawn from one lot."""
+    with np.load(npz) as file:
+        X, y = file["X"], file["y"]
+    rng = np.random.default_rng(seed)
+    chosen = np.argsort(y, kind="stable").reshape(len(np.unique(y)), -1)
+    chosen = rng.permuted(chosen[rng.permutation(len(chosen))[:n_classes]], axis=1)
+    learned, asked = chosen[:, :per_class].ravel(), chosen[:, per_class : per_class + 10].ravel()
+    name = f"{n_classes:,} characters, {per_class} each, exchangeable"
+    known = np.ones(len(asked), bool)
+    return Split(
+        name, X[learned].astype(np.float32), y[learned], X[asked].astype(np.float32), y[asked], known
+    )
+
+
 def judged(split: Split, like: str, n_confirmed: int = 0, seed: int = 0) -> dict[str, Any]:
     """What XLDA says of itself, and what is true."""
     clf = XLDA(like=like).fit(split.X, split.y)  # type: ignore[arg-type]
@@ -186,16 +201,13 @@ def main() -> None:
                 "photos, another day": (split, "visit"),
                 "photos, another day, 200 answers confirmed": (split, "visit", N_CONFIRMED, seed),
             }
-        elif not split.few and "unknown" not in split.name:
-            kinds = {f"{split.name}, exchangeable": (set_aside(split, seed), "same")}
         for name, how in kinds.items():
             results["judged"].setdefault(name, []).append(judged(*how))
-    if arguments.many:
-        for seed in range(arguments.seeds):
-            size = min(arguments.many_sizes)
-            three = set_aside(characters(arguments.many, size, 4, seed), seed)
-            name = f"{size:,} characters, 3 or 4 each, exchangeable"
-            results["judged"].setdefault(name, []).append(judged(three, "same"))
+    for n_classes in arguments.many_sizes if arguments.many else ():
+        for per_class in (10, 3):
+            for seed in range(arguments.seeds):
+                split = alike(arguments.many, n_classes, per_class, seed)
+                results["judged"].setdefault(split.name, []).append(judged(split, "same"))
     results["seconds"] = time.perf_counter() - begin
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(results) + "\n")

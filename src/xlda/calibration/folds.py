@@ -49,7 +49,8 @@ class Folds:
 
 def random_folds(kept: Kept, total: float) -> Folds:
     """Samples of every class spread over the folds: what is left is like what is asked for."""
-    n = max(N_FOLDS, int(np.ceil(kept.weights.sum() / max(LARGEST_FOLD * total, 1.0))))
+    largest = int(np.bincount(kept.rows).max(initial=2))  # with more folds than that, most are alike
+    n = max(min(N_FOLDS, largest), int(np.ceil(kept.weights.sum() / max(LARGEST_FOLD * total, 1.0))))
     return Folds(np.arange(len(kept.rows)) % n, n)  # they are in the order of their classes
 
 
@@ -90,8 +91,11 @@ def without_samples(moments: Moments, kept: Kept, folds: Folds, head_of: NewHead
 def without_classes(moments: Moments, kept: Kept, head_of: NewHead) -> Iterator[Scored]:
     """Samples scored by the classifier that does not have their classes, some of these at a time."""
     rows = kept.rows[np.sort(np.unique(kept.rows, return_index=True)[1])]  # not in the order of arrival
-    for number in range(N_FOLDS):
-        gone = rows[number::N_FOLDS]
+    n_folds = max(
+        1, int(np.ceil(N_FOLDS * len(rows) / max(moments.n_seen, 1)))
+    )  # a fifth of all classes each
+    for number in range(n_folds):
+        gone = rows[number::n_folds]
         rest = copy.deepcopy(moments)
         for row in gone.tolist():
             rest.drop(row)

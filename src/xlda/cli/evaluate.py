@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xlda.predictor.answers import Judged
 
 TOP = 5
+ENOUGH = 100  # answers about known classes, to say how sure they are
 
 
 def evaluate(
@@ -160,7 +161,7 @@ class Tally:
 
 def say_judged(confidence: Confidence, rejection: Rejection | None, unknown: float) -> None:
     """How well it knows what it knows."""
-    if len(confidence.right):
+    if len(confidence.right) >= ENOUGH:
         surest = confidence.accuracy_at()
         say(
             f"sure      probabilities are off by {confidence.calibration_error:.1%} on average; right are "

@@ -69,7 +69,7 @@ class BayesSpace:
             basis.astype(dtype),
             np.empty((d, 0), dtype),
             np.asfortranarray(whitening.matrix @ basis, dtype),  # so that one query takes less time
-            (whitening.matrix @ towards).astype(dtype),
+            np.asfortranarray(whitening.matrix @ towards, dtype),
             table,
             spread.without_basis(),
             layer=layer,
@@ -111,7 +111,7 @@ class BayesSpace:
         """
         within, beside = queries[:, : self.n_coordinates], queries[:, self.n_coordinates :]
         out = (embeddings.astype(self.centre.dtype, copy=False) - self.centre) @ self.probe
-        squares = np.square(out, dtype=np.float64).sum(axis=1) - np.square(beside).sum(axis=1)
+        squares = np.einsum("ij,ij->i", out, out) - np.einsum("ij,ij->i", beside, beside)
         far = np.maximum(squares - FAR_OUTSIDE * self.spread.outside, 0.0)
         scores: Array = self.table.of_no_samples(within) + 0.5 * far
         return scores

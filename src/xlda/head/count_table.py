@@ -101,10 +101,16 @@ class CountTable:
 
     def of_no_samples(self, queries: Array) -> Array:
         """What a class without samples scores for queries (n, width), (n,), as others are scored."""
-        variance = 1.0 + self.psi
-        squares = np.square(queries, dtype=np.float64) @ (self.reference - 0.5 / variance)
-        added: Array = squares + self._half_logs[0].sum() - 0.5 * np.log(variance).sum()
+        curvature, offset = self._of_nothing
+        added: Array = np.square(queries, dtype=np.float64) @ curvature + offset
         return added
+
+    @cached_property
+    def _of_nothing(self) -> tuple[Array, float]:
+        """Curvature and offset of a class without samples."""
+        variance = 1.0 + self.psi
+        offset = float(self._half_logs[0].sum() - 0.5 * np.log(variance).sum())
+        return self.reference - 0.5 / variance, offset
 
     @cached_property
     def _half_variance(self) -> Array:

@@ -62,9 +62,12 @@ class Plan:
         return plan if all(isinstance(share, float) and 0 <= share <= 1 for share in shares) else None
 
     def n_kept(self, stage: int, k: int) -> int:
-        """Candidates that a stage keeps for the `k` best; between one and five, and beyond, on a line."""
+        """Candidates that a stage keeps for the `k` best; between one and five, and beyond, on a line.
+
+        Whoever wants two wants the lead of the best, and has enough in what is kept for that.
+        """
         best, five = self.kept[stage], self.kept_for_five[stage]
-        return best if k == 1 else max(k, best + (five - best) * (k - 1) // (FIVE - 1))
+        return max(k, best) if k <= 2 else max(k, best + (five - best) * (k - 1) // (FIVE - 1))
 
     def edges(self, width: int) -> list[int]:
         """Where the coordinates of each stage begin, and those after the last, and where they end."""
