@@ -58,6 +58,9 @@ def best_of(scores: Array, rows: Rows, k: int) -> tuple[Rows, Array]:
     if k == 1 and len(scores):
         place = scores.argmax(axis=0, keepdims=True)
         return rows[place], scores[place]
+    if 4 * k < len(scores):  # so that only those are ordered which may be among the best
+        floor = np.partition(scores, len(scores) - k)[len(scores) - k]
+        rows, scores = rows[scores >= floor], scores[scores >= floor]
     order = np.lexsort((rows, -scores))[:k]
     found, best = np.zeros(k, np.intp), np.full(k, -np.inf, scores.dtype)
     found[: len(order)], best[: len(order)] = rows[order], scores[order]
