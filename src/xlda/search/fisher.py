@@ -238,11 +238,7 @@ class FisherIndex:
 
 def _shortened(part: Columns) -> Columns:
     """Columns that are looked at for few classes, and along which these differ less, as short numbers."""
-    return (
-        part
-        if isinstance(part.weights, ShortWeights)
-        else replace(part, weights=ShortWeights.of(part.weights))
-    )
+    return replace(part, weights=ShortWeights.of(part.whole))
 
 
 def _sooner_without(plan: Plan, rows: ClassRows, k: int) -> bool:
