@@ -122,6 +122,11 @@ def alike(npz: Path, n_classes: int, per_class: int, seed: int) -> Split:
     )
 
 
+def percents(probabilities: np.ndarray) -> list[int]:
+    """How many of them are of each percent."""
+    return np.bincount(np.minimum((100 * probabilities).astype(int), 99), minlength=100).tolist()
+
+
 def judged(split: Split, like: str, n_confirmed: int = 0, seed: int = 0) -> dict[str, Any]:
     """What XLDA says of itself, and what is true."""
     clf = XLDA(like=like).fit(split.X, split.y)  # type: ignore[arg-type]
@@ -145,8 +150,8 @@ def judged(split: Split, like: str, n_confirmed: int = 0, seed: int = 0) -> dict
         "calibration error": confidence.calibration_error,
         "told accuracy": expected.accuracy.value,
         "accuracy": float(right.mean()),
-        "probabilities": confidence.probabilities.tolist(),
-        "right": right.tolist(),
+        "told": percents(confidence.probabilities),
+        "right": percents(confidence.probabilities[right]),
         "seconds": seconds,
         "kept": len(clf._model.moments.kept),
     }

@@ -15,12 +15,11 @@ import numpy as np
 import plots
 from markdown import duration, spread, table
 
-from xlda.calibration.rejection import Confidence
-
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "unknown.md"
 PLOT = HERE.parent / "docs" / "unknown.svg"
 RESULTS = HERE / "results" / "unknown.json"
+N_BINS = 15
 
 COMMAND = "python benchmarks/run.py unknown"
 INTRODUCTION = """\
@@ -113,15 +112,24 @@ def draw(results: dict[str, Any]) -> None:
     """Reliability: all splits of a kind together."""
     figure, axes = plots.panels(len(results["judged"]), width=3.2 * len(results["judged"]), sharey=True)
     for axis, (name, runs) in zip(axes, results["judged"].items(), strict=True):
-        told = np.concatenate([run["probabilities"] for run in runs])
-        right = np.concatenate([run["right"] for run in runs]).astype(bool)
-        points = Confidence(told, right).reliability()
+        points = reliability(*(np.sum([run[what] for run in runs], axis=0) for what in ("told", "right")))
         axis.plot([0, 100], [0, 100], color="#9ca3af", ls="--")
-        axis.plot([100 * one for one, _ in points], [100 * one for _, one in points], "o-", color="#1d4ed8")
+        axis.plot(*zip(*points, strict=True), "o-", color="#1d4ed8")
         axis.set(xlabel="probability told, %", xlim=(0, 101), ylim=(0, 101))
         axis.set_title(name.replace(", ", ",\n"), fontsize=9)
     axes[0].set_ylabel("right, %")
     plots.store(figure, PLOT)
+
+
+def reliability(told: np.ndarray, right: np.ndarray) -> list[tuple[float, float]]:
+    """Percent told and percent right, of so many answers of each percent, in bins of about as many."""
+    bins = np.minimum(N_BINS * (np.cumsum(told) - told) // max(told.sum(), 1), N_BINS - 1)
+    points = []
+    for number in np.unique(bins[told > 0]):
+        here = bins == number
+        middle = np.average(np.arange(100)[here] + 0.5, weights=told[here])
+        points.append((float(middle), float(100 * right[here].sum() / told[here].sum())))
+    return points
 
 
 def write() -> None:

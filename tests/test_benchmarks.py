@@ -447,9 +447,13 @@ def test_a_run_on_the_unknown_is_stored_and_shown(few_photos, tmp_path, monkeypa
     assert len(results["auroc"]["photos"]) == 2
     assert 0.5 < results["auroc"]["photos"][0]["XLDA"] <= 1
     first = results["judged"]["photos, another day"][0]
-    assert first["accuracy"] == np.mean(first["right"])
-    assert len(first["probabilities"]) == 9 * 4
-    assert len(results["judged"]["photos, another day, 200 answers confirmed"][0]["right"]) == 9 * 4 - 10
+    assert first["accuracy"] == pytest.approx(sum(first["right"]) / sum(first["told"]))
+    assert sum(first["told"]) == 9 * 4
+    assert sum(results["judged"]["photos, another day, 200 answers confirmed"][0]["told"]) == 9 * 4 - 10
+    assert unknown.percents(np.array([0.0, 0.014, 0.999, 1.0]))[::99] == [1, 2]
+    told, right = np.zeros(100, int), np.zeros(100, int)
+    told[[20, 80, 81]], right[[20, 80, 81]] = (1, 10, 1), (0, 7, 0)
+    assert unknown_page.reliability(told, right) == [(20.5, 0.0), (80.5, 70.0), (81.5, 0.0)]
     shown = unknown_page.page(results)
     first["rejected"] += 0.5
     assert unknown_page.page(results) != shown

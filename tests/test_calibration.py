@@ -534,12 +534,18 @@ def test_it_is_measured_in_the_background_while_others_go_on(clf, data, monkeypa
     assert names.count("xlda-calibrate") == 1
     clf.partial_fit(X[:1], y[:1]).predict(queries, unknown=0.05)
     assert clf._model.calibration is first
+    clf.confirm(queries[:7], data[3][:7])  # and classes come and go
+    row = clf._model.labels.table().row_of[8]
+    clf.remove_class(8).partial_fit(X[:2] + 9, [500, 500])
+    assert clf._model.labels.table().row_of[500] == row
     may_go_on.set()
     for thread in threading.enumerate():
         if thread.name == "xlda-calibrate":
             thread.join(60)
     assert clf._model.calibration is not first
     assert clf._model.calibration.learned == 2 * len(X)
+    assert len(clf._model.calibration.confirmed) == 7
+    assert not (clf._model.calibration.same.truth == row).any()
     monkeypatch.setattr(Calibration, "measured", None)
     with caplog.at_level("ERROR", logger="xlda"):
         clf.calibrate(background=True)

@@ -14,7 +14,7 @@ from xlda._internal.locks import fork_safe_lock
 from xlda.calibration.calibration import Calibration
 from xlda.head import Head, spread_to_keep
 from xlda.head.layer_rows import LayerRows
-from xlda.labels import Label, Labels, label_hash
+from xlda.labels import Label, Labels, LabelTable, label_hash
 from xlda.moments import ForgetError, Moments
 from xlda.upkeep import Scoring, Upkeep
 
@@ -139,6 +139,15 @@ class Model:
             self.moments.merge(other.moments, rows, new)
             self._take_confirmed(other.calibration, rows)
             self.upkeep.changed(rows[theirs], other.moments.weight_learned)
+
+    def take_calibration(self, measured: Calibration, table: LabelTable) -> None:
+        """What was measured when labels were as in `table`; what was confirmed since is not lost by it."""
+        with self.lock:
+            then = table.names
+            is_same = then == self.labels.table().names[: len(then)]  # a row may be another class's by now
+            measured = measured.in_rows(np.where(is_same, np.arange(len(then)), -1))
+            last = self.calibration or Calibration.none()
+            self.calibration = measured.with_confirmed(last.confirmed, last.confirmed_unknown)
 
     def _move(self, row: int, to: int) -> None:
         """Tell what was measured of a class that it is another one now, or that it is gone (-1)."""

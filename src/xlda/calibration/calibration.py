@@ -34,6 +34,7 @@ from xlda.moments import Moments
 
 FEWEST = 48  # samples that were scored: from fewer nothing is said of the unknown
 GROWN = 1.2  # times as much learned as when it was measured: then it is worth measuring again
+KINDS = ("same", "visit", "unknown", "confirmed", "confirmed_unknown")  # of evidence
 KEPT_WEIGH = 20.0  # all kept samples together, beside one for each answer that was confirmed
 
 
@@ -53,10 +54,9 @@ class Calibration:
         cls,
         moments: Moments,
         head_of: NewHead,
-        last: Calibration | None = None,
         progress: Callable[[int], object] = lambda _: None,
     ) -> Calibration:
-        """Take out, score, and put nothing back: `moments` stay as they are. Confirmations stay, too."""
+        """Take out, score, and put nothing back: `moments` stay as they are."""
         kept = moments.kept.samples()
 
         def gather(folds: Iterator[Scored]) -> Evidence:
@@ -69,14 +69,12 @@ class Calibration:
         same = gather(without_samples(moments, kept, random_folds(kept, moments.total), head_of))
         visit = gather(without_samples(moments, kept, visit_folds(kept), head_of))
         unknown = gather(without_classes(moments, kept, head_of))
-        before = cls.none() if last is None else last
-        confirmed, confirmed_unknown = before.confirmed, before.confirmed_unknown
-        return cls(same, visit, unknown, moments.weight_learned, confirmed, confirmed_unknown)
+        nothing = evidences.none()
+        return cls(same, visit, unknown, moments.weight_learned, nothing, nothing)
 
     def in_rows(self, rows: Rows) -> Calibration:
         """The same where class i has become row `rows[i]`, or -1 where it is gone."""
-        kinds = ("same", "visit", "unknown", "confirmed", "confirmed_unknown")
-        return replace(self, **{kind: getattr(self, kind).in_rows(rows) for kind in kinds})
+        return replace(self, **{kind: getattr(self, kind).in_rows(rows) for kind in KINDS})
 
     def with_confirmed(self, known: Evidence, unknown: Evidence) -> Calibration:
         """The same, and answers that somebody has confirmed or corrected."""

@@ -6,12 +6,11 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.section import Section
-from xlda.calibration.calibration import Calibration
+from xlda.calibration.calibration import KINDS, Calibration
 from xlda.calibration.evidence import Evidence
 from xlda.calibration.folds import BEST
 
 NAME, VERSION = "calibration", 2
-KINDS = ("same", "visit", "unknown", "confirmed", "confirmed_unknown")
 FIELDS = ("scores", "place", "counts", "weights")
 ROWS = ("truth", "best")  # from version 2 on
 

@@ -62,15 +62,15 @@ class Calibrating(Predictor):
             if model.moments.n_seen < 2:
                 raise ValueError("calibrate needs two classes or more.")
             moments, table = copy.deepcopy(model.moments), model.labels.table()
-            layer_rows, last = model.layer_rows, model.calibration
+            layer_rows = model.layer_rows
 
         def head_of(some: Moments) -> Head:
             return scoring.dense_head(some, table, layer_rows)
 
         with Progress(lambda: 3 * len(moments.kept), progress) as bar:
-            measured = Calibration.measured(moments, head_of, last, bar.advance)
+            measured = Calibration.measured(moments, head_of, bar.advance)
         with self._locked("calibrate") as model:
-            model.calibration = measured
+            model.take_calibration(measured, table)
         return self
 
     def calibrate_if_due(self, progress: bool = True, background: bool = False) -> bool:
