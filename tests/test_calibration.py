@@ -108,7 +108,7 @@ def test_a_fold_that_is_taken_out_is_as_if_never_learned(rng):
     moments = moments_of(clf)
     kept = moments.kept.samples()
     before = moments.to_arrays()[0]["scatter"].copy()
-    folds = random_folds(kept, moments.total)
+    folds = random_folds(kept, moments.total, moments.n_seen)
     n_scored = 0
     for number, scored in enumerate(without_samples(moments, kept, folds, dense_head(clf))):
         out = folds.of_sample == number
@@ -148,11 +148,15 @@ def test_folds_spread_every_class_and_keep_groups_together(rng):
     groups = np.arange(len(y)) % 3
     clf = XLDA(power=None).partial_fit(X, y, groups=groups)
     kept = moments_of(clf).kept.samples()
-    folds = random_folds(kept, 10 * len(y))
-    assert folds.n == 5
-    per_class = np.array([np.bincount(folds.of_sample[kept.rows == row], minlength=5) for row in range(40)])
+    folds = random_folds(kept, 10 * len(y), 10)
+    largest = np.bincount(kept.rows).max()
+    assert folds.n == min(10, largest)
+    per_class = np.array(
+        [np.bincount(folds.of_sample[kept.rows == row], minlength=folds.n) for row in range(40)]
+    )
     assert (np.ptp(per_class, axis=1) <= 1).all()
-    assert random_folds(kept, len(y)).n == 10
+    assert random_folds(kept, len(y), 10).n == 10  # or too much would be taken out at once
+    assert random_folds(kept, 10 * len(y), 40_000).n == 3  # among so many classes each fold takes long
     by_group = visit_folds(kept)
     for row in range(3):
         of_class = kept.rows == row

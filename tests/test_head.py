@@ -92,7 +92,7 @@ def test_two_heads_grown_from_one_do_not_disturb_each_other():
     rows, one = np.array([3]), np.ones(1)
     trunk = ChangedRows.none_of(2, np.dtype(float)).extended(rows, NewRows(np.ones((1, 2)), one, one))
     branches = [trunk.extended(rows, NewRows(np.full((1, 2), value), one, one)) for value in (2.0, 5.0)]
-    assert [late.weights[late.newest()[1]].max() for late in (trunk, *branches)] == [1.0, 2.0, 5.0]
+    assert [late.weights[late.newest[1]].max() for late in (trunk, *branches)] == [1.0, 2.0, 5.0]
     for late in branches:
         np.testing.assert_array_equal(late.bias, [-np.inf, 1.0])
     np.testing.assert_array_equal(trunk.bias, [1.0])

@@ -36,7 +36,7 @@ class Expected:
         known, unknown = calibrated.known, calibrated.unknown
         among = (known.place >= 0) & (known.place < FIVE)
         weights, of_unknown = known.weights.astype(np.float64), unknown.weights.astype(np.float64)
-        caught = calibrated.is_unknown(unknown.scores, unknown.counts, REJECTED)
+        caught = calibrated.is_unknown(unknown.scores, lambda: unknown.counts, REJECTED)
         return cls(
             Share.of(known.right, weights),
             Share.of(among, weights),

@@ -66,7 +66,8 @@ class Calibration:
                 progress(len(scored.places))
             return gathered(kept, found)
 
-        same = gather(without_samples(moments, kept, random_folds(kept, moments.total), head_of))
+        random = random_folds(kept, moments.total, moments.n_seen)
+        same = gather(without_samples(moments, kept, random, head_of))
         visit = gather(without_samples(moments, kept, visit_folds(kept), head_of))
         unknown = gather(without_classes(moments, kept, head_of))
         nothing = evidences.none()
@@ -148,11 +149,16 @@ class Calibrated:
         shift = np.log1p(-unknown_prior) - np.log(unknown_prior)
         return Line(line.at_zero + shift, line.slope).of(novelty(scores).astype(np.float64))
 
-    def is_unknown(self, scores: Array, counts: Array, share: float) -> Array:
-        """Which of these to reject, so that at most this share of the known is, (n,)."""
+    def is_unknown(self, scores: Array, counts: Callable[[], Array], share: float) -> Array:
+        """Which of these to reject, so that at most this share of the known is, (n,).
+
+        `counts` gives how many samples their best classes have.
+        """
         if share not in self._thresholds:  # which every query would have to sort all evidence for
             self._thresholds[share] = Thresholds.of(self.known, share)
-        rejected: Array = novelty(scores) < self._thresholds[share].at(counts)
+        thresholds = self._thresholds[share]
+        least = thresholds.common if thresholds.is_common else thresholds.at(counts())
+        rejected: Array = novelty(scores) < least
         return rejected
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -137,6 +138,11 @@ class Thresholds:
             if of_group.sum() >= ENOUGH:
                 own[group] = threshold(scores[of_group], weights[of_group], share)
         return cls(common, own)
+
+    @cached_property
+    def is_common(self) -> bool:
+        """Whether it is the same for all classes."""
+        return bool((self.of_groups == self.common).all())
 
     def at(self, counts: Array) -> Array:
         """Those of classes with so many samples."""

@@ -22,7 +22,10 @@ Like: TypeAlias = Literal["same", "visit"]
 LIKES: tuple[str, ...] = get_args(Like)
 
 BEST = 20  # classes that share the probability of an answer
-N_FOLDS = 5  # at least, of samples; and of classes
+N_FOLDS = 10  # of samples, at least
+CLASSES_SCORED = 150_000  # by all these folds together: among many classes there are fewer folds,
+FEWEST_FOLDS = 3  # but so many
+SHARE_OF_CLASSES = 0.2  # that may be taken out at once
 N_VISITS = 4  # folds of groups, or of clusters inside each class
 LARGEST_FOLD = 0.1  # of all samples
 QUERIES_AT_ONCE = 256
@@ -47,10 +50,12 @@ class Folds:
     n: int
 
 
-def random_folds(kept: Kept, total: float) -> Folds:
+def random_folds(kept: Kept, total: float, n_classes: int) -> Folds:
     """Samples of every class spread over the folds: what is left is like what is asked for."""
     largest = int(np.bincount(kept.rows).max(initial=2))  # with more folds than that, most are alike
-    n = max(min(N_FOLDS, largest), int(np.ceil(kept.weights.sum() / max(LARGEST_FOLD * total, 1.0))))
+    affordable = max(CLASSES_SCORED // max(n_classes, 1), FEWEST_FOLDS)
+    needed = int(np.ceil(kept.weights.sum() / max(LARGEST_FOLD * total, 1.0)))
+    n = max(min(N_FOLDS, largest, affordable), needed)
     return Folds(np.arange(len(kept.rows)) % n, n)  # they are in the order of their classes
 
 
@@ -91,9 +96,7 @@ def without_samples(moments: Moments, kept: Kept, folds: Folds, head_of: NewHead
 def without_classes(moments: Moments, kept: Kept, head_of: NewHead) -> Iterator[Scored]:
     """Samples scored by the classifier that does not have their classes, some of these at a time."""
     rows = kept.rows[np.sort(np.unique(kept.rows, return_index=True)[1])]  # not in the order of arrival
-    n_folds = max(
-        1, int(np.ceil(N_FOLDS * len(rows) / max(moments.n_seen, 1)))
-    )  # a fifth of all classes each
+    n_folds = max(1, int(np.ceil(len(rows) / (SHARE_OF_CLASSES * max(moments.n_seen, 1)))))
     for number in range(n_folds):
         gone = rows[number::n_folds]
         rest = copy.deepcopy(moments)

@@ -96,24 +96,36 @@ class BayesSpace:
 
     def queries(self, embeddings: Array) -> Array:
         """Embeddings in these coordinates."""
-        queries: Array = (embeddings.astype(self.centre.dtype, copy=False) - self.centre) @ self.rotation
+        return self.rotated(self.centred(embeddings))
+
+    def centred(self, embeddings: Array) -> Array:
+        """Embeddings relative to the centre."""
+        centred: Array = embeddings.astype(self.centre.dtype, copy=False) - self.centre
+        return centred
+
+    def rotated(self, centred: Array) -> Array:
+        """In these coordinates what is relative to the centre."""
+        queries: Array = centred @ self.rotation
         return queries
 
     def common_term(self, embeddings: Array) -> Array:
         """Scores have nothing in common that would be worth adding."""
         return np.zeros(len(embeddings))
 
-    def unknown_scores(self, embeddings: Array, queries: Array) -> Array:
+    def unknown_scores(self, centred: Array, queries: Array) -> Array:
         """Score of a class that has no samples, (n,), float64: as far as classes differ, it may be anywhere.
 
-        `queries` are the embeddings in these coordinates. What lies far outside of them, where no known class
-        is, is likelier to be of such a one.
+        `centred` and `queries` are the same embeddings, these in these coordinates. What lies far outside of
+        them, where no known class is, is likelier to be of such a one.
         """
         within, beside = queries[:, : self.n_coordinates], queries[:, self.n_coordinates :]
-        out = (embeddings.astype(self.centre.dtype, copy=False) - self.centre) @ self.probe
-        squares = np.einsum("ij,ij->i", out, out) - np.einsum("ij,ij->i", beside, beside)
-        far = np.maximum(squares - FAR_OUTSIDE * self.spread.outside, 0.0)
-        scores: Array = self.table.of_no_samples(within) + 0.5 * far
+        out = centred @ self.probe
+        squares = np.einsum("ij,ij->i", out, out)
+        if beside.size:
+            squares -= np.einsum("ij,ij->i", beside, beside)
+        far = squares - FAR_OUTSIDE * self.spread.outside
+        scores = self.table.of_no_samples(within)
+        scores += 0.5 * far.clip(min=0.0)
         return scores
 
     def squared_lengths(self, differences: Array) -> Array:

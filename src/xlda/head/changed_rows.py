@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ class ChangedRows:
             apart=np.concatenate([self.apart, apart]),
         )
 
+    @cached_property
     def newest(self) -> tuple[Rows, Rows]:
         """Each row once, in order, and the entry that holds what it is now."""
         rows, from_the_end = np.unique(self.rows[::-1], return_index=True)

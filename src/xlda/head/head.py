@@ -93,7 +93,7 @@ class Head:
         Where the search says so, rows that it did not look at have -inf, or NaN for a logit of 0.
         """
         queries = self.space.queries(embeddings)
-        rows, entries = self.changed.newest()
+        rows, entries = self.changed.newest
         n_settled = len(self.index.rows)
         scores = np.full((len(queries), self.n_rows), -np.inf, queries.dtype)
         found = self.index.scores(queries, rows[rows < n_settled])
@@ -108,10 +108,11 @@ class Head:
 
     def top_and_unknown(self, embeddings: Array, k: int) -> tuple[Rows, Array, Array]:
         """The same, and what a class without samples would score, (n,), float64: 0 where it cannot tell."""
-        queries = self.space.queries(embeddings)
-        unknown = np.zeros(len(queries))
-        if isinstance(self.space, BayesSpace):
-            unknown = self.space.unknown_scores(embeddings, queries)
+        if not isinstance(self.space, BayesSpace):
+            return *self.top(embeddings, k), np.zeros(len(embeddings))
+        centred = self.space.centred(embeddings)
+        queries = self.space.rotated(centred)
+        unknown = self.space.unknown_scores(centred, queries)
         return *self.top_of_queries(queries, k), unknown
 
     def top_of_queries(self, queries: Array, k: int) -> tuple[Rows, Array]:
@@ -130,7 +131,7 @@ class Head:
 
     def among(self, rows: Rows) -> Head:
         """The same head with these rows alone, in order; it looks at all of them. O(len(rows) d)."""
-        changed, entries = self.changed.newest()
+        changed, entries = self.changed.newest
         here = np.isin(changed, rows)
         settled = self._widened(self.index.rows.taken(np.minimum(rows, len(self.index.rows) - 1)))
         places = np.searchsorted(rows, changed[here])
@@ -151,9 +152,10 @@ class Head:
         if squares is not None:
             groups = squares.groups.take(rows, mode="clip")  # a row that is not there is among the changed
         if len(self.changed):
-            changed, entries = self.changed.newest()
-            places = np.minimum(np.searchsorted(changed, rows), len(changed) - 1)
-            groups = np.where(changed[places] == rows, self.changed.groups[entries[places]], groups)
+            changed, entries = self.changed.newest
+            places = changed.searchsorted(rows).clip(max=len(changed) - 1)
+            late = changed[places] == rows
+            groups[late] = self.changed.groups[entries[places[late]]]
         counts: Array = self.space.table.counts[groups]
         return counts
 
@@ -175,7 +177,7 @@ class Head:
 
     def all_rows(self) -> ClassRows:
         """All rows, the changed ones among the others, and in the coordinates of queries: O(C d)."""
-        rows, entries = self.changed.newest()
+        rows, entries = self.changed.newest
         settled = self._widened(self.index.rows)
         return settled.with_rows(self._changed_rows(entries), rows, self.n_rows)
 
@@ -231,7 +233,7 @@ class Head:
 
         But those that need coordinates which the others do not have stay where they are.
         """
-        rows, entries = self.changed.newest()
+        rows, entries = self.changed.newest
         apart = self.changed.apart[entries]
         kept = ChangedRows.none_of(self.changed.log.weights.shape[1], self.centre.dtype)
         if apart.any():

@@ -15,7 +15,8 @@ from xlda.labels import LabelTable, label_list, one_label
 class Asked(NamedTuple):
     """Samples, and the best classes of each."""
 
-    head: Head
+    head: Head  # of the labels that can win
+    known: LabelTable  # all labels
     embeddings: Array
     rows: Rows  # (n, k)
     scores: Array  # (n, k)

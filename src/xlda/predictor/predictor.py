@@ -63,8 +63,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
         labels = asked.head.table.of(asked.rows[:, 0])
         if unknown is None:
             return labels
-        rejected = self._rejected(asked, unknown, like)
-        return with_unknown(labels, rejected, unknown_label, self._current_head().table)
+        return with_unknown(labels, self._rejected(asked, unknown, like), unknown_label, asked.known)
 
     def predict_topk(
         self,
@@ -94,8 +93,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
             values = asked.scores[:, :k] + head.common_term(asked.embeddings)[:, None]
         labels = head.table.of(asked.rows[:, :k])
         if unknown is not None:
-            rejected = self._rejected(asked, unknown, like)
-            labels = with_unknown(labels, rejected, unknown_label, self._current_head().table)
+            labels = with_unknown(labels, self._rejected(asked, unknown, like), unknown_label, asked.known)
         return labels, values
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -191,6 +189,7 @@ class Predictor(ClassifierMixin, BaseEstimator):
     ) -> Asked:
         """The best classes of each sample."""
         head = self._current_head()
+        known = head.table
         embeddings = checked_embeddings(self, X, self.power_)
         if among is not None:
             head = head.among(rows_among(head, among))
@@ -198,8 +197,8 @@ class Predictor(ClassifierMixin, BaseEstimator):
                 raise ValueError("among needs a label of a class that has samples.")
         k = min(k, head.n_seen)
         if beside_unknown:
-            return Asked(head, embeddings, *head.top_and_unknown(embeddings, k))
-        return Asked(head, embeddings, *head.top(embeddings, k), None)
+            return Asked(head, known, embeddings, *head.top_and_unknown(embeddings, k))
+        return Asked(head, known, embeddings, *head.top(embeddings, k), None)
 
     def _like(self, like: Like | None) -> Like:
         like = self.like if like is None else like
@@ -219,8 +218,9 @@ class Predictor(ClassifierMixin, BaseEstimator):
         if isinstance(unknown, bool) or not isinstance(unknown, Real) or not 0 < unknown < 1:
             raise ValueError(f"unknown is the share of the known to reject, in (0, 1); got {unknown!r}.")
         calibrated = self._to_reject(asked.head).of(self._like(like))
-        counts = asked.head.counts_of(asked.rows[:, 0])
-        return calibrated.is_unknown(asked.beside_unknown, counts, float(unknown))
+        return calibrated.is_unknown(
+            asked.beside_unknown, lambda: asked.head.counts_of(asked.rows[:, 0]), float(unknown)
+        )
 
     def _require_unknown(self, head: Head) -> None:
         if not head.knows_the_unknown:
