@@ -147,11 +147,12 @@ def picked_by(clf):
 
 
 def test_every_parameter_has_a_default_for_every_version():
+    saved = {name: value for name, value in XLDA().get_params().items() if name != "background"}
     for defaults in model_file.DEFAULTS.values():
-        assert set(defaults) == set(XLDA().get_params())
+        assert set(defaults) == set(saved)
     assert set(model_file.DEFAULTS) == set(range(1, model_file.KNOWN["params"] + 1))
     newest = model_file.DEFAULTS[model_file.KNOWN["params"]]
-    assert newest == XLDA().get_params()  # else a new version is due
+    assert newest == saved  # else a new version is due
 
 
 def without(path, *names, section="params"):

@@ -86,6 +86,10 @@ class XLDA(Learned, Calibrating):
         What is asked for, when probabilities are calibrated and the unknown is told: "visit" are samples of
         another day or place, as far as groups of samples, or clusters inside each class, tell of those;
         "same" are samples like those learned, and answers are surer.
+    background
+        Whether the covariance is inverted anew in a thread of its own, so that no call waits for it. The head
+        that is there serves on meanwhile; means and new classes are current all the same. When the new one
+        takes over depends on the machine, so the same calls need not give the same bits. It is not saved.
 
     Attributes
     ----------
@@ -137,6 +141,7 @@ class XLDA(Learned, Calibrating):
         precision: Literal["full", "half"] = "full",
         check_samples: int = 2048,
         like: Like = "visit",
+        background: bool = False,
     ) -> None:
         self.model = model
         self.shrinkage = shrinkage
@@ -150,6 +155,7 @@ class XLDA(Learned, Calibrating):
         self.precision = precision
         self.check_samples = check_samples
         self.like = like
+        self.background = background
 
     # -- learning
 
@@ -470,7 +476,7 @@ class XLDA(Learned, Calibrating):
         """The head of all that was learned before this call."""
         self._require_start("XLDA")
         check_parameters(self)
-        return self._model.head(self._scoring(), self.renew)
+        return self._model.head(self._scoring(), self.renew, self.background)
 
     def _scoring(self) -> Scoring:
         model: ModelKind = "lda" if self.rule == "slda" else self.model

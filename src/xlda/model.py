@@ -172,13 +172,13 @@ class Model:
                 spread = spread_to_keep(self.moments, scoring.shrinkage, scoring.target)
             self.moments.freeze(spread)
 
-    def head(self, scoring: Scoring, renew: float) -> Head:
-        """The head of all that was learned before this call."""
+    def head(self, scoring: Scoring, renew: float, background: bool = False) -> Head:
+        """The head of all that was learned before this call; with `background`, renewed beside it."""
         served = self.upkeep.served  # read once: another thread may be putting the next one there
         if served is not None and served.version == self.upkeep.version and served.scoring == scoring:
             return served.head
         with self.lock:
-            return self.upkeep.head(scoring, renew, self.moments, self.labels, self.layer_rows)
+            return self.upkeep.head(self, scoring, renew, background)
 
     @property
     def nbytes(self) -> dict[str, int]:

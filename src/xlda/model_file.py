@@ -153,6 +153,7 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
 
 def _params_to_json(params: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
+    del plain["background"]  # which says how it runs here, and not what it is
     return {**plain, "search": search_to_json(params["search"])}
 
 

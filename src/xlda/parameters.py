@@ -31,6 +31,8 @@ def check_parameters(estimator: Any) -> None:
     most: Any = estimator.check_samples
     if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
         raise ValueError(f"check_samples is a whole number of at least 0; got {most!r}.")
+    if estimator.background is not True and estimator.background is not False:
+        raise ValueError(f"background is True or False; got {estimator.background!r}.")
     if not (_is_real(renew) and 0 <= renew < np.inf):
         raise ValueError(f"renew is a number of at least 0; got {renew!r}.")
 

@@ -2,12 +2,15 @@
 
 Three things can happen when somebody wants to predict. Nothing was learned since: the head is there. A few
 rows changed: the next head shares all it can with the last one, and costs O(d^2) a row. So much was learned
-that the covariance is another one: it is inverted anew, which is called a renewal.
+that the covariance is another one: it is inverted anew, which is called a renewal. That takes a while, and
+can be done beside the serving; see `xlda.renewal`.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +25,7 @@ from xlda.head.layer_rows import LayerRows
 from xlda.head.plain_space import PlainSpace
 from xlda.labels import Labels, LabelTable
 from xlda.moments import Moments
+from xlda.renewal import Known, Renewal
 from xlda.search import Dense, Search, chosen_search, restored, saved_by
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
@@ -67,10 +71,10 @@ class Served:
 
 
 class Upkeep:
-    """The head of some moments and labels, and what it does not have of them yet.
+    """The head of what is known, and what it does not have of that yet.
 
-    Whoever changes them says so by `changed`; whoever wants to predict calls `head`. Both hold the lock that
-    protects the moments, but to look whether `served` is good enough nobody needs it.
+    Whoever changes what is known says so by `changed`; whoever wants to predict calls `head`. Both hold the
+    lock, but to look whether `served` is good enough nobody needs it.
     """
 
     def __init__(self, saved_plan: dict[str, Any] | None = None) -> None:
@@ -80,10 +84,14 @@ class Upkeep:
         self._n_changed = 0
         self._weight = 0.0  # of samples that the covariance of the head does not have yet
         self._saved_plan = saved_plan  # what the search was tuned to, while there is no head
+        self._renewal: Renewal | None = None  # under way, beside the serving
+        self._rest_until = 0.0  # of the clock that only goes on: no renewal before
 
     def changed(self, rows: Rows, weight: float = 0.0) -> None:
         """Note that `rows` have other means or labels now, by samples of this total weight."""
         self._weight += weight
+        if self._renewal is not None:
+            self._renewal.missed(rows, weight)
         if self.served is not None:
             self._changed.append(rows)
             self._n_changed += len(rows)
@@ -92,25 +100,33 @@ class Upkeep:
                 self._n_changed = len(self._changed[0])
         self.version += 1  # who sees this and then waits for the lock sees all of the change
 
-    def head(
-        self, scoring: Scoring, renew: float, moments: Moments, labels: Labels, layer_rows: LayerRows | None
-    ) -> Head:
-        """The head of all that was learned: the one place where it is brought up to date, or made anew."""
+    def head(self, known: Known, scoring: Scoring, renew: float, background: bool = False) -> Head:
+        """The head of all that was learned: the one place where it is brought up to date, or made anew.
+
+        With `background`, where there is a head that can be brought up to date, that is done and no more.
+        """
         last = self.served
-        unrenewed = self._weight
-        if last is None or last.scoring != scoring or self._is_due(last, renew, moments, layer_rows):
-            served, unrenewed = self._renewed(scoring, moments, labels, layer_rows), 0.0
-        elif self._changed:
+        if last is None or last.scoring != scoring:
+            return self._serve(self._renewed(known, scoring), 0.0)
+        due = self._is_due(last, renew, known.moments, known.layer_rows)
+        if due and not background:
+            return self._serve(self._renewed(known, scoring), 0.0)
+        head = last.head
+        if self._changed:
             rows = np.unique(np.concatenate(self._changed))
-            head = last.head.updated(moments, labels.table(), rows, layer_rows)
+            head = head.updated(known.moments, known.labels.table(), rows, known.layer_rows)
             if not head.n_seen:
                 raise nothing_seen()
+        if not background:
+            head = head.settled(known.moments) if head.wants_settling else head
             if head.wants_renewal:
-                served, unrenewed = self._renewed(scoring, moments, labels, layer_rows), 0.0
-            else:
-                served = Served(self.version, scoring, head, last.total, last.n_others)
-        else:
-            served = Served(self.version, scoring, last.head, last.total, last.n_others)
+                return self._serve(self._renewed(known, scoring), 0.0)
+        self._serve(Served(self.version, scoring, head, last.total, last.n_others), self._weight)
+        if background and (due or head.wants_renewal or head.wants_settling) and self._may_begin():
+            self._begin(known, scoring, settled=None if due or head.wants_renewal else head)
+        return head
+
+    def _serve(self, served: Served, unrenewed: float) -> Head:
         # The head first: an interrupt before the rest costs needless work, and the other way round a row.
         self.served = served
         self._changed, self._n_changed, self._weight = [], 0, unrenewed
@@ -123,7 +139,7 @@ class Upkeep:
 
     def start_over(self) -> None:
         """Have the next head made anew; what the search was tuned to is kept."""
-        self._saved_plan, self.served = self.plan_to_save(), None
+        self._saved_plan, self.served, self._renewal = self.plan_to_save(), None, None
         self._changed, self._n_changed = [], 0
 
     def plan_to_save(self) -> dict[str, Any] | None:
@@ -131,27 +147,63 @@ class Upkeep:
         saved = None if self.served is None else saved_by(self.served.head.index)
         return self._saved_plan if saved is None else saved
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_renewal": None, "_rest_until": 0.0}  # which are of this process
+
     # -- how it works
 
-    def _renewed(
-        self, scoring: Scoring, moments: Moments, labels: Labels, layer_rows: LayerRows | None
-    ) -> Served:
+    def _renewed(self, known: Known, scoring: Scoring) -> Served:
+        moments, layer_rows = known.moments, known.layer_rows
+        self._renewal = None  # what may be under way would be older
         if not moments.n_seen and not layer_rows:
             raise nothing_seen()
-        last = self.served
-        log.debug("renewing the head of %d classes", len(labels))
-        head = new_head(
+        head = self._new_head(known, scoring)(moments)
+        return Served(self.version, scoring, head, moments.total, _n_others(moments, layer_rows))
+
+    def _new_head(self, known: Known, scoring: Scoring) -> Callable[[Moments], Head]:
+        """What makes a head of the moments, and of the labels as they are now."""
+        table, layer_rows = known.labels.table(), known.layer_rows
+        search = restored(
+            _search(scoring.search, known.moments, known.labels, layer_rows), self._saved_plan
+        )
+        previous = None if self.served is None else self.served.head
+        log.debug("renewing the head of %d classes", len(known.labels))
+        return lambda moments: new_head(
             moments,
-            labels.table(),
+            table,
             model=scoring.model,
             shrinkage=scoring.shrinkage,
             target=scoring.target,
             priors=scoring.priors,
-            search=restored(_search(scoring.search, moments, labels, layer_rows), self._saved_plan),
-            previous=None if last is None else last.head,
+            search=search,
+            previous=previous,
             layer_rows=layer_rows,
         )
-        return Served(self.version, scoring, head, moments.total, _n_others(moments, layer_rows))
+
+    def _may_begin(self) -> bool:
+        under_way = self._renewal is not None and self._renewal.is_alive
+        return not under_way and time.monotonic() >= self._rest_until
+
+    def _begin(self, known: Known, scoring: Scoring, settled: Head | None) -> None:
+        """Begin a renewal beside the serving, or bring the changed rows of this head among the others."""
+        last = self.served
+        assert last is not None
+        total, n_others = last.total, last.n_others
+        if settled is None:
+            total, n_others = known.moments.total, _n_others(known.moments, known.layer_rows)
+
+        def take_over(head: Head, weight: float) -> None:
+            if self._renewal is renewal:  # or nobody wants it any more
+                unrenewed = weight if settled is None else self._weight
+                self._serve(Served(self.version, scoring, head, total, n_others), unrenewed)
+
+        def end(rest: float) -> None:
+            if self._renewal is renewal:
+                self._renewal, self._rest_until = None, time.monotonic() + rest
+
+        make = self._new_head(known, scoring) if settled is None else settled.settled
+        renewal = self._renewal = Renewal(known, make, take_over, end)
+        renewal.start()
 
     def _is_due(self, last: Served, renew: float, moments: Moments, layer_rows: LayerRows | None) -> bool:
         """Whether enough was learned to invert the covariance anew, or to fit a layer's rows anew."""

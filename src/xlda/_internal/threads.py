@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController  # comes with scikit-learn
@@ -17,6 +18,7 @@ from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 MOST_THREADS = 8
 WORTH_THREADS = 2**17  # multiplications; fewer are done sooner than a thread wakes up
 
+_here = threading.local()  # `alone`: whether this thread shares nothing out
 _pool: ThreadPoolExecutor | None = None
 _blas_in_hand = threading.Lock()  # two at once would leave it limited for ever
 
@@ -30,7 +32,19 @@ def n_threads() -> int:
 
 def parts_for(n_multiplications: int) -> int:
     """Threads worth using for work of this size."""
-    return n_threads() if n_multiplications > WORTH_THREADS else 1
+    if n_multiplications <= WORTH_THREADS or getattr(_here, "alone", False):
+        return 1
+    return n_threads()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Share nothing out in this thread, and leave the BLAS as it is: others are at work beside it."""
+    _here.alone = True
+    try:
+        yield
+    finally:
+        _here.alone = False
 
 
 def in_parallel(work: Callable[[int, int, int], object], n: int, parts: int) -> None:

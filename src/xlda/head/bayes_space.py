@@ -105,8 +105,7 @@ class BayesSpace:
 
     def rotated(self, centred: Array) -> Array:
         """In these coordinates what is relative to the centre."""
-        queries: Array = centred @ self.rotation
-        return queries
+        return few_times(centred, self.rotation)
 
     def common_term(self, embeddings: Array) -> Array:
         """Scores have nothing in common that would be worth adding."""
@@ -119,7 +118,7 @@ class BayesSpace:
         them, where no known class is, is likelier to be of such a one.
         """
         within, beside = queries[:, : self.n_coordinates], queries[:, self.n_coordinates :]
-        out = centred @ self.probe
+        out = few_times(centred, self.probe)
         squares = np.einsum("ij,ij->i", out, out)
         if beside.size:
             squares -= np.einsum("ij,ij->i", beside, beside)

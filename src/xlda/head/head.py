@@ -181,10 +181,18 @@ class Head:
         settled = self._widened(self.index.rows)
         return settled.with_rows(self._changed_rows(entries), rows, self.n_rows)
 
+    @property
+    def wants_settling(self) -> bool:
+        """Whether so many rows have changed that they had better be among the others."""
+        return len(self.changed) > most_changed(self.n_rows)
+
     def updated(
         self, moments: Moments, table: LabelTable, rows: Rows, layer_rows: LayerRows | None = None
     ) -> Head:
-        """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row."""
+        """The next head: `rows` have changed, the covariance is kept. Costs O(d^2) a row.
+
+        Whoever has the time for it brings changed rows among the others where it `wants_settling`.
+        """
         space = self.space
         if isinstance(space, BayesSpace) and space.layer is not None:
             kept = None if layer_rows is None else replace(space.layer, kept=layer_rows)
@@ -194,7 +202,7 @@ class Head:
         if self.layer_rows is not None and layer_rows is not None:
             fitted = replace(self.layer_rows, kept=layer_rows)
             new = _with_layer_rows(fitted, rows, moments, self.centre, new)
-        head = replace(
+        return replace(
             self,
             table=table,
             space=space,
@@ -203,32 +211,8 @@ class Head:
             log_total=None if self.log_total is None else _log_total(moments),
             layer_rows=fitted,
         )
-        return head if len(head.changed) <= most_changed(head.n_rows) else head._settled(moments)
 
-    # -- how it works
-
-    def _widened(self, rows: ClassRows) -> ClassRows:
-        """Rows in all coordinates of queries; they are 0 along directions that came later."""
-        missing = self.space.width - rows.width
-        if not missing:
-            return rows
-        nothing = np.zeros((len(rows), missing), self.centre.dtype)
-        return replace(rows, parts=(*rows.parts, nothing))
-
-    def _changed_rows(self, entries: Rows | None = None) -> ClassRows:
-        """Entries of what has changed, as they are scored; all of them, those that were replaced included."""
-        changed, width = self.changed, self.space.width
-        weights = changed.weights[:, :width]
-        squares = None
-        if entries is None:
-            if isinstance(self.space, BayesSpace):
-                squares = self.space.squares(changed.groups)
-            return ClassRows((weights,), changed.bias, squares)
-        if isinstance(self.space, BayesSpace):
-            squares = self.space.squares(changed.groups[entries])
-        return ClassRows((weights[entries],), changed.bias[entries], squares)
-
-    def _settled(self, moments: Moments) -> Head:
+    def settled(self, moments: Moments) -> Head:
         """The same head with its changed rows among the others: O(C d), so only now and then.
 
         But those that need coordinates which the others do not have stay where they are.
@@ -257,6 +241,29 @@ class Head:
         if len(kept) > most_changed(self.n_rows) // 2 and isinstance(space, BayesSpace):
             return replace(head, space=replace(space, crowded=True))
         return head
+
+    # -- how it works
+
+    def _widened(self, rows: ClassRows) -> ClassRows:
+        """Rows in all coordinates of queries; they are 0 along directions that came later."""
+        missing = self.space.width - rows.width
+        if not missing:
+            return rows
+        nothing = np.zeros((len(rows), missing), self.centre.dtype)
+        return replace(rows, parts=(*rows.parts, nothing))
+
+    def _changed_rows(self, entries: Rows | None = None) -> ClassRows:
+        """Entries of what has changed, as they are scored; all of them, those that were replaced included."""
+        changed, width = self.changed, self.space.width
+        weights = changed.weights[:, :width]
+        squares = None
+        if entries is None:
+            if isinstance(self.space, BayesSpace):
+                squares = self.space.squares(changed.groups)
+            return ClassRows((weights,), changed.bias, squares)
+        if isinstance(self.space, BayesSpace):
+            squares = self.space.squares(changed.groups[entries])
+        return ClassRows((weights[entries],), changed.bias[entries], squares)
 
 
 def most_changed(n_rows: int) -> int:

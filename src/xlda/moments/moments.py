@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -27,6 +28,13 @@ FIRST = 128  # embeddings that the origin is chosen from
 OFFSET = 8  # times its spread: a feature further from zero needs an origin
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
 PIECE = LEAST_WAITING  # samples of a batch absorbed at once
+
+
+class View(Protocol):
+    """Somebody who wants to know class means as they are now when they have become others."""
+
+    def keep(self, rows: Rows) -> None:
+        """The means of these rows are about to change."""
 
 
 class Moments:
@@ -70,6 +78,7 @@ class Moments:
         self._buffer = SampleBuffer()  # samples that are in nothing of the above yet
         self._work: Array | None = None
         self._change: Literal["done", "under way", "failed"] = "done"
+        self.views: WeakSet[View] = WeakSet()  # of what this was at some moment
 
     # -- reading
 
@@ -117,11 +126,15 @@ class Moments:
     def means_from(self, point: Array, rows: Rows | slice | None = None) -> Array:
         """Class means less `point`, shape (n_rows, n_features), without the rounding of a large offset."""
         self.settle()
-        offsets: Array = self._offsets[: self._n_classes]
-        offsets = offsets if rows is None else offsets[rows]
+        offsets = self._offsets_of(slice(None) if rows is None else rows)
         shift: Array = self._origin.astype(np.float64) - point
         means: Array = offsets + shift.astype(self.dtype)
         return means
+
+    def _offsets_of(self, rows: Rows | slice) -> Array:
+        """Class means less the origin, which may be the memory that they are kept in."""
+        offsets: Array = self._offsets[: self._n_classes][rows]
+        return offsets
 
     def centre(self) -> Array:
         """Mean of all samples, shape (n_features,), float64."""
@@ -130,7 +143,8 @@ class Moments:
         centre: Array = self._origin.astype(np.float64)
         for start in range(0, self._n_classes, PIECE):
             rows = slice(start, min(start + PIECE, self._n_classes))
-            centre += share[rows].astype(self.dtype) @ self._offsets[rows].astype(self.dtype, copy=False)
+            offsets = self._offsets_of(rows).astype(self.dtype, copy=False)
+            centre += share[rows].astype(self.dtype) @ offsets
         return centre
 
     @property
@@ -379,6 +393,7 @@ class Moments:
     def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
         """One sample: the formula of one row, without the cost of a batch."""
         self.grow(row + 1)
+        self._keep_for_views(np.array([row]))
         before = float(self._counts[row])
         after = left(before, before + sign * weight)
         offset = self._offsets[row]
@@ -399,6 +414,7 @@ class Moments:
     ) -> None:
         """A batch, piece by piece; `embeddings - origin` are offsets."""
         self.grow(int(rows.max(initial=-1)) + 1)
+        self._keep_for_views(rows)
         for start in range(0, len(rows), PIECE):
             piece = slice(start, start + PIECE)
             some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
@@ -432,7 +448,14 @@ class Moments:
             if not self.half:
                 self._offsets = self._offsets.astype(np.float64)
 
+    def _keep_for_views(self, rows: Rows) -> None:
+        """Tell those who look at these moments that means are about to change."""
+        if self.views:
+            for view in tuple(self.views):
+                view.keep(rows)
+
     def _clear(self, row: int) -> None:
+        self._keep_for_views(np.array([row]))
         self._counts[row] = 0.0
         self._offsets[row] = 0.0
 
@@ -481,7 +504,12 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
-        return {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
+        state = {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
+        del state["views"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, views=WeakSet())
 
 
 def _origin_for(embeddings: Array) -> Array:

@@ -37,6 +37,7 @@ class PublishedMoments(Moments):
         """Add samples in the order given. With S = t Sigma, the rule reads S += t/(t+1) r r^T."""
         self.widen(embeddings.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
+        self._keep_for_views(rows)
         for embedding, row in zip(embeddings, rows, strict=True):
             residual = embedding.astype(self.dtype) - self._offsets[row]
             if not self.frozen:

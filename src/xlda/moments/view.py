@@ -1,0 +1,65 @@
+"""Moments as they were at one moment, while learning goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+from xlda.moments.moments import Moments
+
+
+class MomentsView(Moments):
+    """What some moments were when it was made; they may learn on, in another thread too.
+
+    It shares the memory of their means. Before a mean changes, whoever changes it puts the old one here
+    (`keep`), so that reading needs no lock: what was read while it was being changed is replaced afterwards
+    by what was put here before. Only to be read.
+    """
+
+    def __init__(self, moments: Moments, with_covariance: bool) -> None:
+        moments.settle()
+        super().__init__(moments.n_features, moments.half)
+        self._n_classes, self._n_samples = moments.n_classes, moments.n_samples
+        self._counts = moments.counts
+        self._origin, self._has_origin = moments._origin, moments._has_origin
+        self._offsets = moments._offsets
+        self._frozen_dof, self.kept_spread = moments.dof, moments.kept_spread
+        self._is_frozen = moments.frozen
+        self._covariance = moments.covariance() if with_covariance else None
+        self._is_kept = np.zeros(self._n_classes, bool)
+        self._kept: dict[int, Array] = {}  # means that have changed since, as they were
+        moments.views.add(self)
+
+    def keep(self, rows: Rows) -> None:
+        """Put the means of these rows aside, which are about to change."""
+        rows = rows[rows < self._n_classes]
+        for row in np.unique(rows[~self._is_kept[rows]]).tolist():
+            self._kept[row] = self._offsets[row].copy()
+            self._is_kept[row] = True  # only now: who sees this finds the mean
+
+    def settle(self) -> None:
+        """Nothing ever waits here."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the covariance had stopped learning."""
+        return self._is_frozen
+
+    def covariance(self) -> Array:
+        """Unbiased pooled within-class covariance, as it was."""
+        if self._covariance is None:
+            raise ValueError("This view of the moments was made without the covariance.")
+        return self._covariance.copy()
+
+    def _offsets_of(self, rows: Rows | slice) -> Array:
+        offsets = self._offsets[: self._n_classes][rows].copy()
+        changed = self._is_kept[rows]  # read after them: what changes later was copied before
+        if changed.any():
+            numbers = np.arange(self._n_classes)[rows][changed].tolist()
+            offsets[changed] = [self._kept[number] for number in numbers]
+        return offsets
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("A view of moments cannot be copied.")
