@@ -30,3 +30,15 @@ def times_vector(matrix: Array, vector: Array) -> Array:
     np.matmul(matrix[:whole].reshape(-1, step, width), vector, out=product[:whole].reshape(-1, step))
     np.matmul(matrix[whole:], vector, out=product[whole:])
     return product
+
+
+def few_times(vectors: Array, matrix: Array) -> Array:
+    """`vectors @ matrix` for vectors (n, m), by one thread where there is but one of them.
+
+    >>> few_times(np.array([[10.0, 1.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[13., 24.]])
+    """
+    if len(vectors) == 1:
+        return times_vector(matrix.T, vectors[0])[None]
+    product: Array = vectors @ matrix
+    return product

@@ -15,6 +15,7 @@ from xlda.calibration.evidence import Evidence
 TEMPERATURE = 12.0  # of scores, where nothing was measured: about that of shop photos
 LEAST, MOST = 0.05, 1000.0  # that a temperature may be
 MOST_LOGIT = 20.0
+HALVINGS = 20  # of an exponent, to find it
 A_LITTLE = 1e-6  # by so much the best is likelier than the second, at least
 PRIOR = 2.0  # samples that a correction of nothing is worth
 BINS = 15
@@ -94,14 +95,29 @@ def corrected(probabilities: Array, line: Line) -> Array:
     """Probabilities (n, k), best first, with that of the best as it should be; the best stays the best."""
     best = probabilities[:, 0]
     others = 1.0 - best
-    wanted = line.of(logit(best))
-    if probabilities.shape[1] > 1:
-        least = probabilities[:, 1] / np.maximum(others + probabilities[:, 1], np.finfo(np.float64).tiny)
-        wanted = np.maximum(wanted, np.minimum(least + A_LITTLE, 1.0))
-    wanted = np.where(others > 0, wanted, 1.0)
+    wanted = np.where(others > 0, line.of(logit(best)), 1.0)
     scaled = probabilities * ((1.0 - wanted) / np.where(others > 0, others, 1.0))[:, None]
     scaled[:, 0] = wanted
+    if probabilities.shape[1] > 1:
+        too_low = scaled[:, 1] >= wanted - A_LITTLE
+        if too_low.any():
+            scaled[too_low] = _evened(probabilities[too_low], wanted[too_low])
     return scaled
+
+
+def _evened(probabilities: Array, wanted: Array) -> Array:
+    """Probabilities (n, k), best first, made more alike until that of the best is as wanted, or all are."""
+    logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    logs -= logs[:, :1]
+    low, high = np.zeros((len(logs), 1)), np.ones((len(logs), 1))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        too_sure = np.exp(middle * logs).sum(axis=1, keepdims=True) * wanted[:, None] < 1.0
+        low, high = np.where(too_sure, low, middle), np.where(too_sure, middle, high)
+    evened = np.exp(high * logs)
+    evened[:, 0] *= 1.0 + 2.0 * A_LITTLE
+    found: Array = evened / evened.sum(axis=1, keepdims=True)
+    return found
 
 
 def threshold(scores: Array, weights: Array, share: float) -> float:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.one_thread import few_times
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.changed_rows import NewRows
 from xlda.head.class_spread import ClassSpread, probes

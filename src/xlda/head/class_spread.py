@@ -14,10 +14,10 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from xlda._internal.arrays import Array
+from xlda._internal.lapack import eigenvectors
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.count_table import groups_of
 from xlda.head.covariance import Whitening
@@ -272,7 +272,7 @@ class _Whitened:
             self._each_block(centre, add)
             scatter -= per_mean * self._covariance
             white = self._exact.matrix.T @ scatter @ self._exact.matrix
-            values, basis = eigh(white.astype(self._whitening.dtype, copy=False), driver="evd")
+            values, basis = eigenvectors(white.astype(self._whitening.dtype, copy=False))
             if self._single and values[-1] > MOST_SINGLE:
                 self._single, self._whitening = False, self._exact.matrix
                 return self.directions(centre, weights, per_mean)

@@ -8,9 +8,9 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy.linalg import lapack
 
 from xlda._internal.arrays import Array, mirror
+from xlda._internal.lapack import inverse_by_factor, inverse_of_lower, lower_factor
 
 Shrinkage: TypeAlias = float | Literal["auto", "oas", "ledoit-wolf"]
 Target: TypeAlias = Literal["trace", "identity"]
@@ -120,8 +120,7 @@ class Whitening:
         >>> np.diag(Whitening.by(np.diag([2.0, 4.0])).matrix)
         array([0.5 , 0.25])
         """
-        inverse, _ = lapack.dtrtri(factor, lower=True)
-        return cls(factor, np.tril(inverse).T)
+        return cls(factor, inverse_of_lower(factor).T)
 
 
 def has_variance(covariance: Array) -> bool:
@@ -143,7 +142,7 @@ def inverse_covariance(
     factor, used = covariance_factor(covariance, dof, shrinkage, target)
     if factor is None:
         return np.eye(len(covariance)), used
-    inverse: Array = lapack.dpotri(factor, lower=True, overwrite_c=True)[0].T
+    inverse = inverse_by_factor(factor).T
     mirror(inverse.T)
     return inverse, used
 
@@ -174,9 +173,8 @@ def _factor(matrix: Array) -> Array | None:
 
     Works in the memory of `matrix`, which is symmetric: as LAPACK has it, rows are columns.
     """
-    factor, failed = lapack.dpotrf(matrix.T, lower=True, overwrite_a=True)
-    pivots = np.diag(factor) ** 2
-    if failed or not pivots.min() > len(matrix) * np.finfo(np.float64).eps * pivots.max():
+    factor = lower_factor(matrix)
+    if factor is None:
         return None
-    lower: Array = factor
-    return lower
+    pivots = np.diag(factor) ** 2
+    return factor if pivots.min() > len(matrix) * np.finfo(np.float64).eps * pivots.max() else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh, solve
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.lapack import eigenvectors
 from xlda.moments import Moments
 
 MOST_MEANS = 8192  # that the spread of the class means is estimated from
@@ -51,7 +51,7 @@ class ModelSampler:
         true = rng.standard_normal((n, len(self._true))) @ self._true_root
         learned = true + per_sample**0.5 * self._noise(n, rng)
         off = self._moments.means_from(self._centre, chosen) - learned
-        towards = solve(self._true + self._within * per_sample, self._true, assume_a="pos")
+        towards = np.linalg.solve(self._true + self._within * per_sample, self._true)
         queries: Array = true + off @ towards + self._noise(n, rng)
         return queries.astype(self._moments.dtype), chosen
 
@@ -72,6 +72,6 @@ def sampled_queries(moments: Moments, centre: Array, n: int, rng: np.random.Gene
 
 def _root(matrix: Array) -> Array:
     """Symmetric root of the nearest covariance. Unlike eigenvectors it has no sign that rounding may turn."""
-    values, vectors = eigh(matrix, driver="evd")  # the default may fail where many values are equal
+    values, vectors = eigenvectors(matrix)
     root: Array = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return root
