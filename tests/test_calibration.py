@@ -203,12 +203,37 @@ def test_weights_count_as_repetitions(rng):
 def test_probabilities_that_are_corrected_add_up_and_keep_their_order(rng):
     p = -np.sort(-rng.dirichlet(np.full(6, 0.3), 500), axis=1)
     p[0] = [1, 0, 0, 0, 0, 0]
-    for line in (figures.Line(-3.0, 0.4), figures.Line(2.0, 1.5), figures.AS_IT_IS):
+    for line in (
+        figures.Line(-3.0, 0.4),
+        figures.Line(2.0, 1.5),
+        figures.Line(1.0, 1.0, 0.9),
+        figures.AS_IT_IS,
+    ):
         got = figures.corrected(p, line)
         np.testing.assert_allclose(got.sum(axis=1), 1)
         assert (got[:, 0] > got[:, 1]).all()
         assert (np.diff(got[:, 1:], axis=1) <= 1e-12).all()
     np.testing.assert_allclose(figures.corrected(p, figures.AS_IT_IS)[1:], p[1:], atol=1e-5)
+
+
+def test_a_best_class_may_be_as_unlikely_as_it_is_wanted():
+    p = np.array([[0.45, 0.40, 0.10, 0.05], [0.3, 0.3, 0.2, 0.2]])
+    got = figures.corrected(p, figures.Line(-1.0, 0.5))
+    wanted = 1 / (1 + np.exp(1.0 - 0.5 * np.log(p[:, 0] / (1 - p[:, 0]))))
+    np.testing.assert_allclose(got[0, 0], wanted[0], atol=1e-4)
+    np.testing.assert_allclose(got[1], 0.25, atol=1e-4)  # less likely than the others it cannot be
+    assert (got[:, 0] > got[:, 1]).all()
+
+
+@pytest.mark.parametrize("end", [1.0, 0.93])
+def test_answers_that_are_wrong_however_sure_do_not_make_the_others_less_sure(rng, end):
+    lead = rng.exponential(4.0, (20_000, 1))  # of the best of two classes, in units of their logits
+    scores = np.concatenate([np.full_like(lead, 30.0), 30.0 - lead], axis=1)
+    is_right = rng.random(len(lead)) < end / (1 + np.exp(-lead[:, 0]))
+    told = figures.correction(evidence(scores, np.where(is_right, 0, 1)), temperature=1.0)
+    assert told.at_zero == pytest.approx(0.0, abs=0.15)
+    assert told.slope == pytest.approx(1.0, abs=0.15)
+    assert told.most == pytest.approx(end, abs=0.01)
 
 
 @pytest.mark.parametrize(("n", "share"), [(19, 0.05), (20, 0.05), (99, 0.1), (1000, 0.033)])

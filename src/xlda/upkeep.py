@@ -163,9 +163,7 @@ class Upkeep:
     def _new_head(self, known: Known, scoring: Scoring) -> Callable[[Moments], Head]:
         """What makes a head of the moments, and of the labels as they are now."""
         table, layer_rows = known.labels.table(), known.layer_rows
-        search = restored(
-            _search(scoring.search, known.moments, known.labels, layer_rows), self._saved_plan
-        )
+        search = restored(_search(scoring.search, known.moments, known.labels, layer_rows), self._saved_plan)
         previous = None if self.served is None else self.served.head
         log.debug("renewing the head of %d classes", len(known.labels))
         return lambda moments: new_head(

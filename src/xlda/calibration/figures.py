@@ -18,6 +18,7 @@ MOST_LOGIT = 20.0
 HALVINGS = 20  # of an exponent, to find it
 A_LITTLE = 1e-6  # by so much the best is likelier than the second, at least
 PRIOR = 2.0  # samples that a correction of nothing is worth
+LEAST_END, MOST_END = 0.5, 0.999999  # of a probability, where an answer could not be surer
 BINS = 15
 ENOUGH = 200  # samples with as many of their class: they have a threshold of their own
 COUNTS = (1.5, 2.5, 5.5, 15.5)  # samples of a class, between groups that may
@@ -29,10 +30,11 @@ class Line:
 
     at_zero: float
     slope: float
+    most: float = 1.0  # that it ever reaches
 
     def of(self, values: Array) -> Array:
         """Probabilities."""
-        found: Array = expit(self.at_zero + self.slope * values)
+        found: Array = self.most * expit(self.at_zero + self.slope * values)
         return found
 
 
@@ -73,22 +75,32 @@ def logit(probabilities: Array) -> Array:
 
 
 def correction(evidence: Evidence, temperature: float) -> Line:
-    """How often the best class is right, by what its share says (Platt)."""
+    """How often the best class is right, by what its share says (Platt).
+
+    Some answers are wrong however sure they are: a label was, or two classes look the same. So it ends below
+    1; a curve that has to reach it would call all others less sure than they are.
+    """
     if len(evidence) == 0:
         return AS_IT_IS
     told = logit(shares(evidence.scores, temperature)[:, 0])
-    return _fitted(told, evidence.right, evidence.weights.astype(np.float64))
+    return _fitted(told, evidence.right, evidence.weights.astype(np.float64), least_end=LEAST_END)
 
 
-def _fitted(values: Array, outcomes: Array, weights: Array) -> Line:
-    signs = np.where(outcomes, 1.0, -1.0)
+def _fitted(values: Array, outcomes: Array, weights: Array, least_end: float = 1.0) -> Line:
+    """The likeliest curve, beside some samples for one that changes nothing; it ends at `least_end` or above."""
 
     def surprise(line: Array) -> float:
-        each = np.logaddexp(0.0, -signs * (line[0] + line[1] * values))
-        return float(weights @ each + PRIOR * (line[0] ** 2 + (line[1] - 1.0) ** 2))
+        reached = line[0] + line[1] * values
+        right = np.log(line[2]) - np.logaddexp(0.0, -reached)
+        wrong = np.logaddexp(-reached, np.log1p(-line[2])) - np.logaddexp(0.0, -reached)
+        prior = line[0] ** 2 + (line[1] - 1.0) ** 2 - np.log(line[2])
+        return float(PRIOR * prior - weights @ np.where(outcomes, right, wrong))
 
-    found = minimize(surprise, np.array([0.0, 1.0]), method="L-BFGS-B", bounds=[(None, None), (1e-3, None)])
-    return Line(float(found.x[0]), float(found.x[1]))
+    bounds = [(None, None), (1e-3, None), (least_end, MOST_END if least_end < 1.0 else 1.0)]
+    begin = np.array([0.0, 1.0, bounds[2][1]])
+    with np.errstate(divide="ignore"):
+        found = minimize(surprise, begin, method="L-BFGS-B", bounds=bounds)
+    return Line(*(float(number) for number in found.x))
 
 
 def corrected(probabilities: Array, line: Line) -> Array:
