@@ -218,11 +218,13 @@ def test_probabilities_that_are_corrected_add_up_and_keep_their_order(rng):
 
 def test_a_best_class_may_be_as_unlikely_as_it_is_wanted():
     p = np.array([[0.45, 0.40, 0.10, 0.05], [0.3, 0.3, 0.2, 0.2]])
-    got = figures.corrected(p, figures.Line(-1.0, 0.5))
-    wanted = 1 / (1 + np.exp(1.0 - 0.5 * np.log(p[:, 0] / (1 - p[:, 0]))))
-    np.testing.assert_allclose(got[0, 0], wanted[0], atol=1e-4)
-    np.testing.assert_allclose(got[1], 0.25, atol=1e-4)  # less likely than the others it cannot be
+    got = figures.corrected(p, figures.Line(-0.5, 0.5))
+    wanted = 1 / (1 + np.exp(0.5 - 0.5 * np.log(p[:, 0] / (1 - p[:, 0]))))
+    np.testing.assert_allclose(got[:, 0], wanted, atol=1e-4)
     assert (got[:, 0] > got[:, 1]).all()
+    alike = figures.corrected(p, figures.Line(-9.0, 0.5))
+    np.testing.assert_allclose(alike, 0.25, atol=1e-4)  # less likely than the others it cannot be
+    assert (alike[:, 0] > alike[:, 1]).all()
 
 
 @pytest.mark.parametrize("end", [1.0, 0.93])
