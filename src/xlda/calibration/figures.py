@@ -87,7 +87,7 @@ def correction(evidence: Evidence, temperature: float) -> Line:
 
 
 def _fitted(values: Array, outcomes: Array, weights: Array, least_end: float = 1.0) -> Line:
-    """The likeliest curve, beside some samples for one that changes nothing; it ends at `least_end` or above."""
+    """The likeliest curve, beside some samples for one that changes nothing; it ends no lower than told."""
 
     def surprise(line: Array) -> float:
         reached = line[0] + line[1] * values

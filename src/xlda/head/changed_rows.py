@@ -10,6 +10,8 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 
+A_FEW = 8  # rows, sought one by one among those there are
+
 
 class NewRows(NamedTuple):
     """Rows as they are now."""
@@ -52,7 +54,11 @@ class ChangedRows:
 
     def extended(self, rows: Rows, new: NewRows) -> ChangedRows:
         """These entries, and after them the new ones. Costs O(n + len(rows) width)."""
-        kept = np.where(np.isin(self.rows, rows), -np.inf, self.bias).astype(self.bias.dtype)
+        kept = self.bias.copy()
+        if len(rows) <= A_FEW:
+            kept[(self.rows[:, None] == rows).any(axis=1)] = -np.inf
+        else:
+            kept[np.isin(self.rows, rows)] = -np.inf
         groups = np.zeros(len(rows), np.intp) if new.groups is None else new.groups
         apart = np.zeros(len(rows), bool) if new.apart is None else new.apart
         return replace(

@@ -288,7 +288,7 @@ class _Whitened:
             values, turn = np.linalg.eigh(within)
             basis = span @ turn
         values, basis = values[::-1].astype(np.float64), np.ascontiguousarray(basis[:, ::-1])
-        raw_basis = self._whitening @ basis
+        raw_basis: Array = self._whitening @ basis
         noise = np.einsum("ij,ij->j", raw_basis, self._covariance.astype(raw_basis.dtype) @ raw_basis)
         if n > d:
             scattered = values + per_mean * noise

@@ -68,14 +68,29 @@ class CountTable:
 
     def extended(self, counts: Array) -> tuple[CountTable, Rows]:
         """A table that has these counts too, and the group of each; where it has many, near ones will do."""
+        found = self._found(counts)
+        if found is not None:
+            return self, found
         wanted = counts
         if len(np.union1d(self.counts, counts)) > MOST_EXACT:
             wanted = np.where(np.isin(counts, self.counts), counts, rounded_counts(counts))
         new = np.setdiff1d(wanted, self.counts)
         table = self._with(new) if len(new) else self
-        order = np.argsort(table.counts)
-        groups: Rows = order[np.searchsorted(table.counts[order], wanted)]
+        groups = table._found(wanted)
+        assert groups is not None  # all of them are there by now
         return table, groups
+
+    def _found(self, counts: Array) -> Rows | None:
+        """The group of each of these, if there is one for all."""
+        order, ordered = self._in_order
+        places = ordered.searchsorted(counts).clip(max=len(ordered) - 1)
+        found: Rows = order[places]
+        return found if (ordered[places] == counts).all() else None
+
+    @cached_property
+    def _in_order(self) -> tuple[Rows, Array]:
+        order = np.argsort(self.counts)
+        return order, self.counts[order]
 
     def offsets(self, weights: Array, groups: Rows, start: int = 0) -> Array:
         """What is added to the score whatever the query, (n,): by the coordinates that `weights` (n, p) has.

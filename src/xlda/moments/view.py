@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.moments import Moments
 
 
@@ -25,9 +26,9 @@ class MomentsView(Moments):
         self._counts = moments.counts
         self._origin, self._has_origin = moments._origin, moments._has_origin
         self._offsets = moments._offsets
-        self._frozen_dof, self.kept_spread = moments.dof, moments.kept_spread
-        self._is_frozen = moments.frozen
-        self._covariance = moments.covariance() if with_covariance else None
+        self._frozen_dof, self._dof_of_dropped = moments._frozen_dof, moments._dof_of_dropped
+        self._dof, self.kept_spread = moments.dof, moments.kept_spread
+        self._scatter_then = moments.scatter if with_covariance else None
         self._is_kept = np.zeros(self._n_classes, bool)
         self._kept: dict[int, Array] = {}  # means that have changed since, as they were
         moments.views.add(self)
@@ -43,15 +44,33 @@ class MomentsView(Moments):
         """Nothing ever waits here."""
 
     @property
-    def frozen(self) -> bool:
-        """Whether the covariance had stopped learning."""
-        return self._is_frozen
+    def dof(self) -> float:
+        """Degrees of freedom of the scatter, as they were."""
+        return self._dof
 
-    def covariance(self) -> Array:
-        """Unbiased pooled within-class covariance, as it was."""
-        if self._covariance is None:
+    @property
+    def scatter(self) -> Array:
+        """Pooled within-class scatter, as it was."""
+        if self._scatter_then is None:
             raise ValueError("This view of the moments was made without the covariance.")
-        return self._covariance.copy()
+        return self._scatter_then.copy()
+
+    def copied(self, kept: KeptSamples) -> Moments:
+        """Moments that can learn and forget, apart from those that this is a view of, with these samples."""
+        tensors = {
+            "counts": self.counts,
+            "origin": self._origin,
+            "offsets": self._offsets_of(slice(None)),
+            "scatter": self.scatter,
+        }
+        numbers = {
+            "n_samples": self.n_samples,
+            "dof_of_dropped": self._dof_of_dropped,
+            "frozen_dof": self._frozen_dof,
+        }
+        moments = Moments.from_arrays(tensors, numbers)
+        moments.kept, moments.kept_spread = kept, self.kept_spread
+        return moments
 
     def _offsets_of(self, rows: Rows | slice) -> Array:
         offsets = self._offsets[: self._n_classes][rows].copy()

@@ -20,6 +20,7 @@ from xlda.head.head import Head
 from xlda.inputs import checked_embeddings
 from xlda.model import Model
 from xlda.moments import Moments
+from xlda.moments.view import MomentsView
 from xlda.predictor.predictor import Predictor
 from xlda.upkeep import Scoring
 
@@ -61,8 +62,10 @@ class Calibrating(Predictor):
         with self._locked("calibrate") as model:
             if model.moments.n_seen < 2:
                 raise ValueError("calibrate needs two classes or more.")
-            moments, table = copy.deepcopy(model.moments), model.labels.table()
-            layer_rows = model.layer_rows
+            view, kept = MomentsView(model.moments, with_covariance=True), copy.deepcopy(model.moments.kept)
+            table, layer_rows = model.labels.table(), model.layer_rows
+        moments = view.copied(kept)  # which takes a while, and nobody need wait for it
+        del view
 
         def head_of(some: Moments) -> Head:
             return scoring.dense_head(some, table, layer_rows)
