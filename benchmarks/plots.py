@@ -29,8 +29,10 @@ STYLE = {
 }
 
 
-def panels(n: int, width: float = 11.0, height: float = 3.8, **options: Any) -> tuple[Any, list[Any]]:
-    """A figure with `n` axes side by side."""
+def panels(
+    n: int, width: float = 11.0, height: float = 3.8, n_rows: int = 1, **options: Any
+) -> tuple[Any, list[Any]]:
+    """A figure with `n` axes side by side, in so many rows."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -39,9 +41,11 @@ def panels(n: int, width: float = 11.0, height: float = 3.8, **options: Any) -> 
     pyplot.rcdefaults()
     pyplot.rcParams.update(STYLE)
     figure, axes = pyplot.subplots(
-        1, n, figsize=(width, height), constrained_layout=True, squeeze=False, **options
+        n_rows, -(-n // n_rows), figsize=(width, height), constrained_layout=True, squeeze=False, **options
     )
-    return figure, list(axes[0])
+    for unused in axes.ravel()[n:]:
+        unused.set_axis_off()
+    return figure, list(axes.ravel()[:n])
 
 
 def logarithmic(axis: Any, ticks: tuple[int, ...] = (1, 2, 5)) -> None:

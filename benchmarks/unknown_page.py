@@ -110,14 +110,15 @@ def judged(found: dict[str, list[dict[str, Any]]]) -> str:
 
 def draw(results: dict[str, Any]) -> None:
     """Reliability: all splits of a kind together."""
-    figure, axes = plots.panels(len(results["judged"]), width=3.2 * len(results["judged"]), sharey=True)
+    figure, axes = plots.panels(len(results["judged"]), height=7.0, n_rows=2, sharey=True)
     for axis, (name, runs) in zip(axes, results["judged"].items(), strict=True):
         points = reliability(*(np.sum([run[what] for run in runs], axis=0) for what in ("told", "right")))
         axis.plot([0, 100], [0, 100], color="#9ca3af", ls="--")
         axis.plot(*zip(*points, strict=True), "o-", color="#1d4ed8")
         axis.set(xlabel="probability told, %", xlim=(0, 101), ylim=(0, 101))
         axis.set_title(name.replace(", ", ",\n"), fontsize=9)
-    axes[0].set_ylabel("right, %")
+    for first in (axes[0], axes[-(-len(axes) // 2)]):
+        first.set_ylabel("right, %")
     plots.store(figure, PLOT)
 
 

@@ -19,7 +19,6 @@ from xlda.cli.samples import for_model
 if TYPE_CHECKING:
     from xlda._internal.arrays import Array
     from xlda.calibration.rejection import Confidence, Rejection
-    from xlda.classifier import XLDA
     from xlda.labels import Label
     from xlda.predictor.answers import Judged
 
@@ -63,7 +62,7 @@ def evaluate(
     tally = Tally()
     samples = for_model(where, recognizer, backbone, on_error, choice)
     for batch in samples.labelled("evaluating"):
-        judged = judged_by(clf, batch.embeddings, unknown)
+        judged = clf.judge(batch.embeddings, TOP, unknown=unknown if clf.tells_unknown else None)
         tally.add(judged, batch.labels, known)
         for label, names in zip(batch.labels, judged.labels.tolist(), strict=True):
             asked[label] += 1
@@ -109,14 +108,6 @@ def evaluate(
     say_table(("right, %", "samples", "worst classes"), rows)
     often = [(times, str(label), str(named)) for (label, named), times in mistakes.most_common(worst)]
     say_table(("times", "commonest mistakes", "taken for"), often)
-
-
-def judged_by(clf: XLDA, embeddings: Array, unknown: float) -> Judged:
-    """Answers, and which are rejected; none where the model cannot tell what is unknown."""
-    try:
-        return clf.judge(embeddings, TOP, unknown=unknown)
-    except ValueError:
-        return clf.judge(embeddings, TOP)
 
 
 class Tally:

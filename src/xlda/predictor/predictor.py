@@ -222,6 +222,12 @@ class Predictor(ClassifierMixin, BaseEstimator):
             asked.beside_unknown, lambda: asked.head.counts_of(asked.rows[:, 0]), float(unknown)
         )
 
+    @property
+    def tells_unknown(self) -> bool:
+        """Whether it can tell what is unknown: whether `unknown=` may be used."""
+        calibration = self._current_calibration()
+        return self._current_head().knows_the_unknown and calibration is not None and calibration.can_tell
+
     def _require_unknown(self, head: Head) -> None:
         if not head.knows_the_unknown:
             raise ValueError(
