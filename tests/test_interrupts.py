@@ -228,13 +228,13 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own():
 
 def test_a_new_class_comes_with_its_samples_or_not_at_all(alarm, rng, monkeypatch):
     clf = XLDA().partial_fit(rng.normal(size=(4, 3)), list("abab"))
-    add = Labels.add
+    give_rows = Labels.give_rows
 
     def rung(self, labels):
         signal.raise_signal(signal.SIGALRM)  # it waits for the end of what must not be cut in two
-        return add(self, labels)
+        return give_rows(self, labels)
 
-    monkeypatch.setattr(Labels, "add", rung)
+    monkeypatch.setattr(Labels, "give_rows", rung)
     with pytest.raises(AlarmError):
         clf.partial_fit(rng.normal(size=(1, 3)), ["c"])
     n_of_new = 1 if "c" in clf.classes_ else 0

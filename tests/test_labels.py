@@ -88,8 +88,9 @@ def test_the_row_of_a_removed_label_is_used_again():
     assert labels.remove("b") == 1
     assert "b" not in labels
     assert labels.table().sorted_rows.tolist() == [0, 2]
-    assert labels.n_rows_with(["x", "x"], ["a"]) == 3
-    assert labels.n_rows_with(["x", "y"]) == 4
+    assert labels.newcomers(["y", "x", "x"], ["a", "w"]) == ["x", "y", "w"]
+    assert labels.n_rows_with(1) == 3
+    assert labels.n_rows_with(2) == 4
     assert labels.add(["x", "y"]).tolist() == [1, 3]
     assert labels.n_rows == 4
 

@@ -251,14 +251,14 @@ def test_the_published_rule_freezes_and_takes_nothing(rng):
 
 
 def test_memory_that_cannot_be_had_changes_nothing(monkeypatch):
-    moments, lengthened = Moments(2), module._lengthened
+    moments, lengthened = Moments(2), module.lengthened
 
     def fails_for_counts(array, length):
         if array.ndim == 1:
             raise MemoryError
         return lengthened(array, length)
 
-    monkeypatch.setattr(module, "_lengthened", fails_for_counts)
+    monkeypatch.setattr(module, "lengthened", fails_for_counts)
     with pytest.raises(MemoryError):
         moments.reserve(100)
     monkeypatch.undo()

@@ -34,7 +34,8 @@ class Model:
         self.calibration: Calibration | None = None  # how sure answers are, once that was measured
         self.upkeep = Upkeep()
         self.lock = fork_safe_lock()  # learning and bringing the head up to date take turns
-        self._name(self.labels.table().names[self.labels.table().sorted_rows].tolist())
+        known = self.labels.table().row_of
+        self._name([*known], [*known.values()])
 
     def learn(
         self,
@@ -61,20 +62,20 @@ class Model:
 
     def _welcome(self, ahead: Sequence[Label], labels: list[Label]) -> Rows:
         """Rows of `labels`, making room for those that are new and for those named ahead."""
-        self.moments.reserve(self.labels.n_rows_with(ahead, labels))  # memory first: it may not be had
-        new = self.labels.not_known(ahead, labels)
-        named = self.labels.add(ahead)
-        rows = self.labels.add(labels)
+        new = self.labels.newcomers(ahead, labels)
+        self.moments.reserve(self.labels.n_rows_with(len(new)))  # memory first: it may not be had
+        self._name(new, self.labels.give_rows(new))
         self.moments.grow(self.labels.n_rows)
-        self._name(new)
-        self.upkeep.changed(np.union1d(named, rows))
+        if ahead:
+            self.upkeep.changed(self.labels.rows(ahead))
+        rows = self.labels.rows_if_known(labels)
+        assert rows is not None  # by now
         return rows
 
-    def _name(self, labels: Sequence[Label]) -> None:
+    def _name(self, labels: Sequence[Label], rows: Sequence[int]) -> None:
         """Tell the samples kept for checking which labels are new."""
         if labels and self.moments.kept.most:
-            hashes = np.fromiter(map(label_hash, labels), np.uint64, len(labels))
-            self.moments.kept.name(self.labels.rows(labels), hashes)
+            self.moments.kept.name(rows, [label_hash(label) for label in labels])
 
     def forget(self, embeddings: Array, labels: list[Label], weights: Array | None = None) -> None:
         """Undo having learned these samples; more than a class has is an error that names it."""
@@ -131,9 +132,10 @@ class Model:
             theirs = table.sorted_rows
             labels = table.names[theirs].tolist()
             self.labels.check_kind(labels)
-            self.moments.reserve(self.labels.n_rows_with(labels))
+            newcomers = self.labels.newcomers(labels)
+            self.moments.reserve(self.labels.n_rows_with(len(newcomers)))
             rows, new = np.zeros(other.moments.n_classes, np.intp), np.zeros(other.moments.n_classes, bool)
-            new[theirs] = np.isin(labels, self.labels.not_known(labels))
+            new[theirs] = np.isin(labels, newcomers)
             rows[theirs] = self.labels.add(labels)
             self.moments.grow(self.labels.n_rows)
             self.moments.merge(other.moments, rows, new)

@@ -7,6 +7,7 @@ many keeps those whose embeddings have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ class KeptSamples:
     """Up to `most` samples of a stream, whole classes of them.
 
     >>> kept = KeptSamples(n_features=1, most=32)
-    >>> kept.name(np.array([0, 1]), np.array([7, 9], np.uint64))
+    >>> kept.name([0, 1], [7, 9])
     >>> kept.add(np.array([[1.0], [2.0], [2.0]]), np.array([0, 1, 1]))
     >>> kept.samples().rows, kept.samples().weights
     (array([0, 1]), array([1., 2.]))
@@ -65,15 +66,15 @@ class KeptSamples:
         some = entries.taken(np.lexsort((entries.ids, self._hashes[entries.rows])))
         return Kept(self._embeddings[some.slots], some.rows, some.weights, some.groups)
 
-    def name(self, rows: Rows, hashes: Array) -> None:
+    def name(self, rows: Sequence[int], hashes: Sequence[int]) -> None:
         """Say which hashes the labels of new rows have."""
-        n_rows = int(rows.max(initial=-1)) + 1
+        n_rows = max(rows, default=-1) + 1
         if n_rows > len(self._hashes):
             more = np.full(max(n_rows, 5 * len(self._hashes) // 4) - len(self._hashes), NEVER)
             self._hashes = np.concatenate([self._hashes, more])
-        self._hashes[rows] = hashes
-        for row in self._limits.keys() & set(rows.tolist()) if self._limits else ():
-            del self._limits[row]
+        for row, number in zip(rows, hashes, strict=True):
+            self._hashes[row] = number
+            self._limits.pop(row, None)
 
     # -- what happens to samples
 
@@ -135,7 +136,7 @@ class KeptSamples:
         if not self.most:
             return
         hashes = other._of_rows(len(rows))
-        self.name(rows[new], hashes[new])
+        self.name(rows[new].tolist(), hashes[new].tolist())
         self._cutoff = min(self._cutoff, other._cutoff)
         torn = (hashes != self._hashes[rows]) & (hashes > other._cutoff)
         for row in rows[torn]:  # it was renamed in one of the two, where it is not kept; or that keeps none

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.growing import copied, lengthened
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.moments.batch_update import EMPTY, BatchUpdate, left, working_memory
 from xlda.moments.forgetting import ForgetError
 from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.kept_spread import KeptSpread
-from xlda.moments.sample_buffer import A_FEW, SampleBuffer
+from xlda.moments.origin import origin_for
+from xlda.moments.sample_buffer import A_FEW, CAPACITY, SampleBuffer
 from xlda.moments.scatter import LEAST_WAITING, Scatter
 
-FIRST = 128  # embeddings that the origin is chosen from
-OFFSET = 8  # times its spread: a feature further from zero needs an origin
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
 PIECE = LEAST_WAITING  # samples of a batch absorbed at once
 
@@ -187,7 +187,7 @@ class Moments:
         """Memory of each part."""
         scatter, waiting = self._scatter.nbytes
         return {
-            "class means": self._offsets.nbytes + self._counts.nbytes,
+            "class means": self._offsets[: self._n_classes].nbytes + self._counts.nbytes,
             "covariance": scatter,
             "rows waiting": waiting + (0 if self._work is None else self._work.nbytes),
             "samples kept for checking": self.kept.nbytes,
@@ -355,10 +355,9 @@ class Moments:
         return self._frozen_dof is not None
 
     def reserve(self, n_classes: int) -> None:
-        """Have memory for `n_classes`. It doubles, so that a new class costs O(d) in the long run."""
-        if n_classes > len(self._counts):
-            capacity = max(n_classes, 2 * len(self._counts), 8)
-            offsets, counts = _lengthened(self._offsets, capacity), _lengthened(self._counts, capacity)
+        """Have memory for `n_classes`, without a long wait for a copy of all that there are."""
+        if n_classes > min(len(self._offsets), len(self._counts)):
+            offsets, counts = lengthened(self._offsets, n_classes), lengthened(self._counts, n_classes)
             self._offsets, self._counts = offsets, counts  # both or none
 
     def grow(self, n_classes: int) -> None:
@@ -377,9 +376,11 @@ class Moments:
         weights = None if weights is None else np.asarray(weights, np.float64)
         if not len(rows):
             return
+        if len(rows) <= CAPACITY:
+            self._scatter.fold_some()
         self.widen(embeddings.dtype)
         if not self._has_origin:
-            self._set_origin(_origin_for(embeddings[:FIRST]))
+            self._set_origin(origin_for(embeddings))
         if len(rows) <= ONE_BY_ONE:
             for number, row in enumerate(rows.tolist()):
                 self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
@@ -446,7 +447,7 @@ class Moments:
             self._scatter.widen(self._origin.dtype)
             self._shift = None if self._shift is None else self._origin
             if not self.half:
-                self._offsets = self._offsets.astype(np.float64)
+                self._offsets = copied(self._offsets[: self._n_classes], dtype=np.float64)
 
     def _keep_for_views(self, rows: Rows) -> None:
         """Tell those who look at these moments that means are about to change."""
@@ -504,22 +505,18 @@ class Moments:
 
     def __getstate__(self) -> dict[str, Any]:
         self.settle()
-        state = {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
+        used = slice(self._n_classes)
+        arrays = {"_offsets": self._offsets[used], "_counts": self._counts[used]}
+        state = {**self.__dict__, **arrays, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
         del state["views"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, views=WeakSet())
+        offsets = copied(state["_offsets"])  # with room for more
+        self.__dict__.update(state, _offsets=offsets, views=WeakSet())
 
-
-def _origin_for(embeddings: Array) -> Array:
-    """Zero; where some feature is far from it for its spread, a point far from no sample but outliers."""
-    median: Array = np.median(embeddings, axis=0)
-    spread = np.abs(embeddings - median).mean(axis=0)
-    return median if (np.abs(median) > OFFSET * spread).any() else np.zeros_like(median)
-
-
-def _lengthened(array: Array, length: int) -> Array:
-    longer = np.zeros((length, *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        state = self.__getstate__()
+        offsets, other = state.pop("_offsets"), type(self).__new__(type(self))
+        other.__setstate__({**copy.deepcopy(state, memo), "_offsets": offsets})
+        return other

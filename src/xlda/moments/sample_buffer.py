@@ -7,7 +7,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 
 A_FEW = 64  # samples a call; more are a batch of their own
-CAPACITY = 512  # samples kept
+CAPACITY = 256  # samples kept
 
 
 class SampleBuffer:
