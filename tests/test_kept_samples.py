@@ -19,7 +19,6 @@ MOST = 32
 def kept(clf):
     """What is kept, by label, as a sorted list."""
     moments = clf._model.moments
-    moments.settle()
     samples = moments.kept.samples()
     names = clf._model.labels.table().names[samples.rows]
     parts = (names, samples.embeddings, samples.weights, samples.groups)

@@ -13,30 +13,35 @@ def test_what_goes_in_comes_out_in_order(rng):
     buffer, X = SampleBuffer(), rng.normal(size=(CAPACITY, 3))
     for start in range(0, CAPACITY, A_FEW):
         assert buffer.has_room_for(X[start : start + A_FEW])
-        buffer.add(X[start : start + A_FEW], np.arange(start, start + A_FEW))
+        buffer.add(X[start : start + A_FEW], range(start, start + A_FEW))
     assert not buffer.has_room_for(X[:1])  # full
-    embeddings, rows = buffer.take()
+    embeddings, labels = buffer.samples()
     np.testing.assert_array_equal(embeddings, X)
-    np.testing.assert_array_equal(rows, np.arange(CAPACITY))
+    assert labels == [*range(CAPACITY)]
+    buffer.clear()
     assert len(buffer) == 0
     assert buffer.has_room_for(X[:1])
+    buffer.add(X[7:8], ["seven"])
+    assert buffer.samples()[1] == ["seven"]
 
 
 def test_samples_of_another_type_have_to_wait_until_it_is_empty():
     buffer = SampleBuffer()
-    buffer.add(np.ones((1, 2), np.float32), np.zeros(1, np.intp))
+    buffer.add(np.ones((1, 2), np.float32), [0])
     assert not buffer.has_room_for(np.ones((1, 2)))
-    assert buffer.take()[0].dtype == np.float32
+    assert buffer.samples()[0].dtype == np.float32
+    buffer.clear()
     assert buffer.has_room_for(np.ones((1, 2)))
-    buffer.add(np.full((1, 2), 1e-300), np.zeros(1, np.intp))
-    np.testing.assert_array_equal(buffer.take()[0], np.full((1, 2), 1e-300))
+    buffer.add(np.full((1, 2), 1e-300), [0])
+    np.testing.assert_array_equal(buffer.samples()[0], np.full((1, 2), 1e-300))
 
 
 def test_the_array_that_was_given_may_change_afterwards():
-    buffer, X = SampleBuffer(), np.ones((1, 2))
-    buffer.add(X, np.array([0]))
-    X[:] = 7
-    np.testing.assert_array_equal(buffer.take()[0], [[1, 1]])
+    buffer, X, labels = SampleBuffer(), np.ones((1, 2)), ["a"]
+    buffer.add(X, labels)
+    X[:], labels[0] = 7, "b"
+    np.testing.assert_array_equal(buffer.samples()[0], [[1, 1]])
+    assert buffer.samples()[1] == ["a"]
 
 
 READERS = {

@@ -89,7 +89,8 @@ def _within_int64(values: list[int], name: str) -> list[Label]:
     return list(values)
 
 
-def _check_lengths(labels: Iterable[Label]) -> None:
+def check_lengths(labels: Iterable[Label]) -> None:
+    """Refuse labels that are too long."""
     for label in labels:
         if isinstance(label, str) and len(label) > MOST_CHARACTERS:
             raise ValueError(
@@ -234,7 +235,7 @@ class Labels:
         found: list[Label] = []
         for labels in filter(None, lists):
             found += sorted(set(labels).difference(self._row_of, found))
-        _check_lengths(found)
+        check_lengths(found)
         return found
 
     def n_rows_with(self, n_newcomers: int) -> int:
@@ -269,7 +270,7 @@ class Labels:
     def rename(self, old: Label, new: Label) -> int:
         """Give the row of `old` to `new` and return it."""
         self.check_kind([new])
-        _check_lengths([new])
+        check_lengths([new])
         (row,) = self.rows([old])
         if new in self._row_of:
             raise ValueError(f"Class {new!r} exists already. Use merge_classes to join two classes.")
