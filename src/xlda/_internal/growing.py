@@ -33,9 +33,13 @@ MACHINES = ("x86_64", "aarch64", "arm64")  # where it is that number
 class _Reserved(mmap.mmap):
     """Address space, zeros where nobody has written; an array is at its beginning."""
 
+    row: tuple[int, ...] = ()  # the shape of one
+
 
 def lengthened(array: Array, n_rows: int) -> Array:
     """`array` with at least `n_rows` rows, those behind it zeros: itself, more of its memory, or a copy.
+
+    The memory is that of whoever grows it: of two who share an array, only one may.
 
     >>> lengthened(np.ones((1, 2)), 3)[:3]
     array([[1., 1.],
@@ -60,8 +64,7 @@ def copied(array: Array, n_rows: int | None = None, dtype: Any = None) -> Array:
 
 def with_room(shape: tuple[int, ...], dtype: Any) -> Array:
     """Zeros of this shape; `lengthened` finds more rows behind them where they are many."""
-    row = math.prod(shape[1:])
-    itemsize, n_bytes = np.dtype(dtype).itemsize, _address_space()
+    width, itemsize, n_bytes = math.prod(shape[1:]), np.dtype(dtype).itemsize, _address_space()
     if not MOST_COPIED < math.prod(shape) * itemsize <= n_bytes:
         return np.zeros(shape, dtype)
     try:
@@ -70,7 +73,8 @@ def with_room(shape: tuple[int, ...], dtype: Any) -> Array:
         return np.zeros(shape, dtype)
     with suppress(AttributeError, OSError):  # where there are no huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)  # as NumPy does: rows are read here and there
-    whole: Array = np.frombuffer(memory, dtype, n_bytes // (row * itemsize) * row)
+    memory.row = shape[1:]
+    whole: Array = np.frombuffer(memory, dtype, n_bytes // (width * itemsize) * width)
     return whole.reshape(-1, *shape[1:])[: shape[0]]
 
 
@@ -79,10 +83,11 @@ def _reserved_for(array: Array) -> Array | None:
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
-    is_reserved = isinstance(getattr(whole.base, "obj", None), _Reserved)  # the base is a memoryview of it
-    if not is_reserved or whole.ctypes.data != array.ctypes.data or whole.dtype != array.dtype:
+    memory = getattr(whole.base, "obj", None)  # whose memoryview the base is
+    if not isinstance(memory, _Reserved) or memory.row != array.shape[1:] or whole.dtype != array.dtype:
         return None
-    return whole.reshape(-1, *array.shape[1:])
+    is_beginning = whole.ctypes.data == array.ctypes.data and array.flags.c_contiguous
+    return whole.reshape(-1, *memory.row) if is_beginning else None
 
 
 @cache

@@ -13,7 +13,7 @@ from xlda.moments.rank_k import add_outer_products
 WAITING_BYTES = 40 * 2**20  # of rows kept before one rank-k product folds them in
 MOST_WAITING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
 LEAST_WAITING = 2048  # rows that there is always room for
-SOME = 512  # rows that a call with a few samples folds: enough to be worth it, few enough to be short
+SOME = 384  # rows that a call with a few samples folds: enough to be worth it, few enough to be short
 
 
 class Scatter:
