@@ -83,7 +83,6 @@ def test_what_lies_far_outside_of_all_classes_is_not_known(rng):
 
 
 def moments_of(clf):
-    clf._model.moments.settle()
     return clf._model.moments
 
 

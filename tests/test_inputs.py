@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from xlda import XLDA
+from xlda import XLDA, inputs
 from xlda.errors import BadSampleError
 from xlda.inputs import signed_power
 
@@ -95,3 +95,17 @@ def test_a_bad_sample_has_a_type_of_its_own(X):
         clf.predict(X)
     with pytest.raises(BadSampleError):
         clf.partial_fit(X, [0] * len(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 7), (1, 4096), (1, 4097), (40, 1280)])  # few numbers, and many
+def test_one_value_that_is_too_large_or_none_is_found_among_any_number(shape, dtype):
+    most = float(np.finfo(dtype).max) ** 0.375
+    X = np.full(shape, 0.99 * most, dtype)
+    X[:, ::2] *= -1
+    inputs.check_magnitude(X)  # each may be that large, and all of them
+    for value in (1.01 * most, -1.01 * most, np.nan, np.inf, -np.inf):
+        wrong = np.zeros(shape, dtype)
+        wrong[-1, -1] = value
+        with pytest.raises(ValueError, match="X"):
+            inputs.check_magnitude(wrong)

@@ -136,6 +136,24 @@ def test_an_exception_from_any_handler_leaves_whole_batches(alarm, rng):
     assert n_cut > 10
 
 
+def test_new_classes_one_by_one_are_cut_between_two_of_them(alarm, rng):
+    X, n_cut = rng.normal(size=(3000, 24)).astype(np.float32), 0
+    for seconds in rng.uniform(2e-4, 3e-2, 40):
+        clf = XLDA().partial_fit(X[:1], [0])
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            for row in range(1, len(X)):
+                clf.partial_fit(X[row : row + 1], [row])
+        except AlarmError:
+            n_cut += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        n = clf.n_samples_seen_
+        assert clf.classes_.tolist() == [*range(n)]
+        assert clf.class_count_.tolist() == [1.0] * n
+        np.testing.assert_allclose(clf.means_, X[:n], atol=1e-5)
+    assert n_cut > 10
+
+
 def test_a_change_that_fails_in_the_middle_is_told_to_whoever_reads(rng, monkeypatch):
     X, y = blobs(rng)
     clf = XLDA().fit(X, y)
@@ -226,18 +244,20 @@ def test_a_lock_that_the_forking_thread_holds_stays_its_own():
     assert taken
 
 
-def test_a_new_class_comes_with_its_samples_or_not_at_all(alarm, rng, monkeypatch):
+@pytest.mark.parametrize("n", [1, 100])
+def test_a_new_class_comes_with_its_samples_or_not_at_all(n, alarm, rng, monkeypatch):
     clf = XLDA().partial_fit(rng.normal(size=(4, 3)), list("abab"))
-    add = Labels.add
+    give_rows = Labels.give_rows
 
     def rung(self, labels):
         signal.raise_signal(signal.SIGALRM)  # it waits for the end of what must not be cut in two
-        return add(self, labels)
+        return give_rows(self, labels)
 
-    monkeypatch.setattr(Labels, "add", rung)
+    monkeypatch.setattr(Labels, "give_rows", rung)
     with pytest.raises(AlarmError):
-        clf.partial_fit(rng.normal(size=(1, 3)), ["c"])
-    n_of_new = 1 if "c" in clf.classes_ else 0
+        clf.partial_fit(rng.normal(size=(n, 3)), ["c"] * n)
+        clf.n_samples_seen_  # noqa: B018 - one that waits is learned when somebody looks
+    n_of_new = n if "c" in clf.classes_ else 0
     assert clf.n_samples_seen_ == clf.class_count_.sum() == 4 + n_of_new
 
 

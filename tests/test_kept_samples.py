@@ -19,7 +19,6 @@ MOST = 32
 def kept(clf):
     """What is kept, by label, as a sorted list."""
     moments = clf._model.moments
-    moments.settle()
     samples = moments.kept.samples()
     names = clf._model.labels.table().names[samples.rows]
     parts = (names, samples.embeddings, samples.weights, samples.groups)
@@ -190,3 +189,25 @@ def test_a_stream_that_says_nothing_of_labels_keeps_nothing():
     samples = KeptSamples(n_features=2, most=0)
     samples.add(np.ones((3, 2)), np.arange(3))
     assert len(samples) == 0
+
+
+def test_a_few_wait_to_be_brought_in_together_and_are_there_for_whoever_looks(rng, monkeypatch):
+    X, y = many(rng, n_classes=30)
+    clf, n_times, take = XLDA(power=None), 0, KeptSamples._take
+
+    def counted(self, *args):
+        nonlocal n_times
+        n_times += 1
+        take(self, *args)
+
+    monkeypatch.setattr(KeptSamples, "_take", counted)
+    for row in rng.permutation(len(X)):
+        clf.partial_fit(X[row : row + 1], y[row : row + 1])
+        clf.n_samples_seen_  # noqa: B018 - so that each comes alone
+    assert n_times < 5
+    assert kept(clf) == kept(XLDA(power=None).fit(X, y))
+    clf.partial_fit(X[:1] + 5, y[:1]).forget(X[:1] + 5, y[:1])
+    clf.partial_fit(X[:1] + 1, [3]).remove_class(3)
+    clf.partial_fit(X[:1] + 1, [77]).merge_classes(5, 77)
+    expected = XLDA(power=None).fit(np.concatenate([X, X[:1] + 1]), [*y.tolist(), 77]).merge_classes(5, 77)
+    assert kept(clf) == kept(expected.remove_class(3))

@@ -88,8 +88,9 @@ def test_the_row_of_a_removed_label_is_used_again():
     assert labels.remove("b") == 1
     assert "b" not in labels
     assert labels.table().sorted_rows.tolist() == [0, 2]
-    assert labels.n_rows_with(["x", "x"], ["a"]) == 3
-    assert labels.n_rows_with(["x", "y"]) == 4
+    assert labels.newcomers(["y", "x", "x"], ["a", "w"]) == ["x", "y", "w"]
+    assert labels.n_rows_with(1) == 3
+    assert labels.n_rows_with(2) == 4
     assert labels.add(["x", "y"]).tolist() == [1, 3]
     assert labels.n_rows == 4
 
@@ -184,3 +185,46 @@ def test_a_label_as_long_as_a_book_is_refused_and_changes_nothing():
             call()
     assert clf.classes_.tolist() == ["a", "b"]
     assert clf.partial_fit(np.eye(2), ["c", "y" * 1000]).classes_.nbytes < 20_000
+
+
+def test_any_changes_leave_what_a_dictionary_would_have(rng):
+    """Newcomers by ones and by hundreds, in rows that were given up too; tables stay as they were."""
+    labels, row_of, n_rows, empty, tables = Labels(), {}, 0, [], []
+    for step in range(60):
+        newcomers = sorted(set(rng.integers(-50, 3000, 300 if step % 10 == 0 else 2).tolist()) - set(row_of))
+        for label in newcomers:
+            row_of[label] = empty.pop(0) if empty else n_rows
+            n_rows += row_of[label] == n_rows
+        labels.add(newcomers)
+        for label in rng.choice(sorted(row_of), len(row_of) // 10, replace=False).tolist():
+            empty = sorted([*empty, row_of.pop(label)])
+            labels.remove(label)
+        if row_of:
+            old, new = next(iter(row_of)), 5000 + step
+            row_of[new] = row_of.pop(old)
+            labels.rename(old, new)
+        names = [None] * n_rows
+        for label, row in row_of.items():
+            names[row] = label
+        tables.append((labels.table(), names))
+        known = [*row_of]
+        assert labels.rows_if_known(known).tolist() == [row_of[label] for label in known]
+        assert labels.n_rows == n_rows
+    for table, names in tables:
+        assert table.names.tolist() == names
+
+
+def test_ten_thousand_newcomers_into_rows_that_were_given_up_take_one_copy_of_the_names(monkeypatch):
+    labels = Labels(range(10_000))
+    for label in range(0, 10_000, 2):
+        labels.remove(label)
+    n_copies, overwrite = 0, Labels._overwrite
+
+    def counted(self, *args):
+        nonlocal n_copies
+        n_copies += 1
+        overwrite(self, *args)
+
+    monkeypatch.setattr(Labels, "_overwrite", counted)
+    assert labels.add([*range(20_000, 25_000)]).tolist() == [*range(0, 10_000, 2)]
+    assert n_copies <= 1

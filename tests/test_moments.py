@@ -251,14 +251,14 @@ def test_the_published_rule_freezes_and_takes_nothing(rng):
 
 
 def test_memory_that_cannot_be_had_changes_nothing(monkeypatch):
-    moments, lengthened = Moments(2), module._lengthened
+    moments, lengthened = Moments(2), module.lengthened
 
     def fails_for_counts(array, length):
         if array.ndim == 1:
             raise MemoryError
         return lengthened(array, length)
 
-    monkeypatch.setattr(module, "_lengthened", fails_for_counts)
+    monkeypatch.setattr(module, "lengthened", fails_for_counts)
     with pytest.raises(MemoryError):
         moments.reserve(100)
     monkeypatch.undo()
@@ -273,3 +273,37 @@ def test_pickles_have_no_sample_in_them(rng):
     pickled = pickle.dumps(moments)
     assert embeddings[4].tobytes() not in pickled
     assert len(pickled) < 1.1 * (moments.scatter.nbytes + moments.means.nbytes * 4)
+
+
+@pytest.fixture
+def folded(monkeypatch):
+    """How many rows each fold has brought into the scatter."""
+    sizes, add = [], scatter.add_outer_products
+
+    def noted(rows, *others):
+        sizes.append(len(rows))
+        add(rows, *others)
+
+    monkeypatch.setattr(scatter, "add_outer_products", noted)
+    return sizes
+
+
+@pytest.mark.parametrize("size", [1, 20, 200])
+def test_calls_with_a_few_samples_fold_a_few_rows(size, rng, folded):
+    X, rows = blobs(rng, n_samples=6000)
+    learned = Moments(X.shape[1])
+    learned.update(X[:3000], rows[:3000])  # a batch, whose rows wait
+    for start in range(3000, len(X), size):
+        learned.update(X[start : start + size], rows[start : start + size])
+    assert len(folded) > 6
+    assert max(folded) <= scatter.SOME
+    np.testing.assert_allclose(learned.scatter, expected(X, rows)[2], rtol=1e-10, atol=1e-10)
+
+
+def test_batches_fold_many_rows_at_once(rng, folded):
+    X, rows = blobs(rng, n_samples=40 * 512)
+    learned = Moments(X.shape[1])
+    for start in range(0, len(X), 512):
+        learned.update(X[start : start + 512], rows[start : start + 512])
+    assert min(folded) > 7000
+    np.testing.assert_allclose(learned.scatter, expected(X, rows)[2], rtol=1e-9, atol=1e-9)

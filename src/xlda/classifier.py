@@ -453,7 +453,7 @@ class XLDA(Learned, Calibrating):
 
     def _end_of_base(self) -> Self:
         """With a fixed covariance, keep it as it is once there is one."""
-        if self.covariance == "fixed" and self.__sklearn_is_fitted__() and not self._model.moments.frozen:
+        if self.covariance == "fixed" and self.__sklearn_is_fitted__() and not self._model.frozen:
             self._model.freeze(self._scoring())
         return self
 

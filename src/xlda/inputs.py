@@ -23,6 +23,7 @@ OTHER_SIGN = (
     "them, and stays with it. If both are meant, start anew with power=None; else use one backbone for all."
 )
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
+FEW_NUMBERS = 2**12  # whose squares are added sooner than the largest and the smallest is found
 LEAST_HALF = 2.0**-9  # that the largest of the first values may be: float16 has few digits below it
 
 
@@ -175,6 +176,8 @@ def check_half(X: Array, is_first: bool = False) -> None:
 def check_magnitude(X: Array, weight: float = 1.0) -> None:
     """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
     most = _MOST[X.dtype] / max(weight, 1.0) ** 0.5
+    if X.size <= FEW_NUMBERS and np.vdot(X, X) <= most * most:  # NaN is not: no value is larger than the root
+        return
     if X.size and not (X.max() <= most and X.min() >= -most):  # NaN is neither
         try:
             assert_all_finite(X, input_name="X", estimator_name="XLDA")

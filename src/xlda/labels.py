@@ -89,7 +89,8 @@ def _within_int64(values: list[int], name: str) -> list[Label]:
     return list(values)
 
 
-def _check_lengths(labels: Iterable[Label]) -> None:
+def check_lengths(labels: Iterable[Label]) -> None:
+    """Refuse labels that are too long."""
     for label in labels:
         if isinstance(label, str) and len(label) > MOST_CHARACTERS:
             raise ValueError(
@@ -164,8 +165,7 @@ class Labels:
         self._empty_rows = [row for row, label in enumerate(names) if label is None]  # a heap
         self._row_of_number: Rows = np.empty(0, np.intp)  # the same for small numbers; -1: look above
         self._table: LabelTable | None = None  # of the labels as they are now, once somebody asked
-        for label, row in self._row_of.items():
-            self._note_number(label, row)
+        self._note_numbers([*self._row_of], [*self._row_of.values()])
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -224,25 +224,45 @@ class Labels:
     def add(self, labels: Sequence[Label]) -> Rows:
         """Rows of `labels`, giving one to each newcomer (in sorted order)."""
         self.check_kind(labels)
-        for label in sorted(set(labels).difference(self._row_of)):
-            self._give_row(label)
+        self.give_rows(self.newcomers(labels))
         return self.rows(labels)
 
-    def not_known(self, *lists: Sequence[Label]) -> list[Label]:
-        """Which of these labels have no row, sorted."""
-        return sorted(set().union(*lists).difference(self._row_of))
+    def newcomers(self, *lists: Sequence[Label]) -> list[Label]:
+        """Which of these labels have no row: those of each list sorted, none twice.
 
-    def n_rows_with(self, *lists: Sequence[Label]) -> int:
-        """Rows there will be once all these labels are added, which is refused here where they cannot be."""
-        newcomers = set().union(*lists).difference(self._row_of)
-        _check_lengths(newcomers)
-        return self._n_rows + max(len(newcomers) - len(self._empty_rows), 0)
+        They are refused here where they cannot be labels.
+        """
+        found: list[Label] = []
+        for labels in filter(None, lists):
+            found += sorted(set(labels).difference(self._row_of, found))
+        check_lengths(found)
+        return found
+
+    def n_rows_with(self, n_newcomers: int) -> int:
+        """Rows there will be once so many labels are added."""
+        return self._n_rows + max(n_newcomers - len(self._empty_rows), 0)
+
+    def give_rows(self, newcomers: Sequence[Label]) -> list[int]:
+        """A row for each of these labels, none of which has one: empty rows first."""
+        n_rows, rows = self.n_rows_with(len(newcomers)), []
+        if n_rows > len(self._names):
+            self._names = np.concatenate([self._names, np.empty(n_rows, dtype=object)])
+        if self._empty_rows:
+            self._names = self._names.copy()  # a table given out earlier keeps what it has
+            rows = [heapq.heappop(self._empty_rows) for _ in newcomers[: len(self._empty_rows)]]
+        rows += range(self._n_rows, n_rows)
+        for label, row in zip(newcomers, rows, strict=True):
+            self._names[row] = label
+            self._row_of[label] = row
+        self._n_rows, self._table = n_rows, None
+        self._note_numbers(newcomers, rows)
+        return rows
 
     def remove(self, label: Label) -> int:
         """Take `label` out and return the row it had."""
         (row,) = self.rows([label])
         del self._row_of[label]
-        self._note_number(label, -1)
+        self._note_numbers([label], [-1])
         heapq.heappush(self._empty_rows, int(row))
         self._overwrite(row, None)
         return int(row)
@@ -250,42 +270,29 @@ class Labels:
     def rename(self, old: Label, new: Label) -> int:
         """Give the row of `old` to `new` and return it."""
         self.check_kind([new])
-        _check_lengths([new])
+        check_lengths([new])
         (row,) = self.rows([old])
         if new in self._row_of:
             raise ValueError(f"Class {new!r} exists already. Use merge_classes to join two classes.")
         del self._row_of[old]
-        self._note_number(old, -1)
         self._row_of[new] = int(row)
-        self._note_number(new, int(row))
+        self._note_numbers([old, new], [-1, int(row)])
         self._overwrite(row, new)
         return int(row)
 
     def _kind(self) -> type | None:
         return _kind_of(self._row_of)
 
-    def _give_row(self, label: Label) -> None:
-        if self._empty_rows:
-            row = heapq.heappop(self._empty_rows)
-            self._overwrite(row, label)
-        else:
-            row = self._n_rows
-            if row == len(self._names):
-                self._names = np.concatenate([self._names, np.empty_like(self._names)])
-            self._names[row] = label
-            self._n_rows += 1
-        self._row_of[label] = row
-        self._table = None
-        self._note_number(label, row)
-
-    def _note_number(self, label: Label, row: int) -> None:
+    def _note_numbers(self, labels: Sequence[Label], rows: Sequence[int]) -> None:
         """Keep the table of small numbers: a large batch finds its rows there, in one step."""
-        if isinstance(label, str) or not 0 <= label < SPARSE * (self._n_rows + FEW):
-            return
-        if label >= len(self._row_of_number):
-            more = np.full(label + 1 + len(self._row_of_number), -1, np.intp)
-            self._row_of_number = np.concatenate([self._row_of_number, more])
-        self._row_of_number[label] = row
+        most = SPARSE * (self._n_rows + FEW)  # which never shrinks: what was noted can be noted anew
+        for label, row in zip(labels, rows, strict=True):
+            if isinstance(label, str) or not 0 <= label < most:
+                continue
+            if label >= len(self._row_of_number):
+                more = np.full(label + 1, -1, np.intp)
+                self._row_of_number = np.concatenate([self._row_of_number, more])
+            self._row_of_number[label] = row
 
     def _overwrite(self, row: int, label: Label | None) -> None:
         self._names = self._names.copy()  # a table given out earlier keeps the old name

@@ -14,8 +14,9 @@ from xlda._internal.locks import fork_safe_lock
 from xlda.calibration.calibration import Calibration
 from xlda.head import Head, spread_to_keep
 from xlda.head.layer_rows import LayerRows
-from xlda.labels import Label, Labels, LabelTable, label_hash
+from xlda.labels import Label, Labels, LabelTable, check_lengths, label_hash
 from xlda.moments import ForgetError, Moments
+from xlda.moments.sample_buffer import A_FEW, SampleBuffer
 from xlda.upkeep import Scoring, Upkeep
 
 
@@ -27,14 +28,60 @@ class Model:
     """
 
     def __init__(self, moments: Moments, labels: Labels | None = None, started_with: Any = None) -> None:
-        self.moments = moments
-        self.labels = Labels() if labels is None else labels
+        self._moments = moments
+        self._labels = Labels() if labels is None else labels
         self.layer_rows: LayerRows | None = None  # rows of a layer that nobody has samples of
         self.started_with = started_with  # parameters that cannot change once something was learned
         self.calibration: Calibration | None = None  # how sure answers are, once that was measured
-        self.upkeep = Upkeep()
+        self._upkeep = Upkeep()
+        self._few = SampleBuffer()  # samples that are in nothing of the above yet
         self.lock = fork_safe_lock()  # learning and bringing the head up to date take turns
-        self._name(self.labels.table().names[self.labels.table().sorted_rows].tolist())
+        known = self._labels.table().row_of
+        self._name([*known], [*known.values()])
+
+    # -- what there is, with all samples in it
+
+    @property
+    def moments(self) -> Moments:
+        """Counts, means and scatter."""
+        self._settle()
+        return self._moments
+
+    @moments.setter
+    def moments(self, moments: Moments) -> None:
+        self._moments = moments
+
+    @property
+    def labels(self) -> Labels:
+        """Which row a label has."""
+        self._settle()
+        return self._labels
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Who keeps the head current."""
+        self._settle()
+        return self._upkeep
+
+    @upkeep.setter
+    def upkeep(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the covariance has stopped learning."""
+        return self._moments.frozen
+
+    def _settle(self) -> None:
+        """Learn the samples in the buffer, for whoever reads."""
+        if len(self._few):
+            with self.lock, interrupt_afterwards():
+                embeddings, labels = self._few.samples()
+                if labels:  # another thread may have been the first
+                    self._learn(embeddings, labels)
+                    self._few.clear()  # and not before: where memory cannot be had, they are not lost
+
+    # -- learning
 
     def learn(
         self,
@@ -45,36 +92,60 @@ class Model:
         groups: Array | None = None,
     ) -> None:
         """Learn samples of known labels and of new ones; labels named `ahead` become known without any."""
-        self.labels.check_kind(ahead, labels)
         with self.lock:
-            rows = None if ahead else self.labels.rows_if_known(labels)
-            if rows is not None:
-                self._take(embeddings, rows, weights, groups)
+            self._labels.check_kind(ahead, labels)
+            is_few = len(labels) <= A_FEW and len(self._labels) and not ahead
+            if is_few and weights is None and groups is None:
+                self._learn_later(embeddings, labels)
                 return
-            with interrupt_afterwards():  # or a class could come without its samples
-                self._take(embeddings, self._welcome(ahead, labels), weights, groups)
+            self._settle()
+            self._learn(embeddings, labels, weights, ahead, groups)
+
+    def _learn_later(self, embeddings: Array, labels: list[Label]) -> None:
+        """Put a few samples into the buffer, after all that could be wrong with them was looked at."""
+        check_lengths(labels)
+        if not self._few.has_room_for(embeddings):
+            self._settle()
+        self._moments.check_whole()
+        self._moments.reserve(self._labels.n_rows + len(self._few) + len(labels))
+        self._few.add(embeddings, labels)
+
+    def _learn(
+        self,
+        embeddings: Array,
+        labels: list[Label],
+        weights: Array | None = None,
+        ahead: Sequence[Label] = (),
+        groups: Array | None = None,
+    ) -> None:
+        rows = None if ahead else self._labels.rows_if_known(labels)
+        if rows is not None:
+            self._take(embeddings, rows, weights, groups)
+            return
+        with interrupt_afterwards():  # or a class could come without its samples
+            self._take(embeddings, self._welcome(ahead, labels), weights, groups)
 
     def _take(self, embeddings: Array, rows: Rows, weights: Array | None, groups: Array | None) -> None:
         # In this order an interrupt between the two costs a needless look at these rows, and no sample.
-        self.upkeep.changed(rows, len(rows) if weights is None else weights.sum())
-        self.moments.update(embeddings, rows, weights, groups)
+        self._upkeep.changed(rows, len(rows) if weights is None else weights.sum())
+        self._moments.update(embeddings, rows, weights, groups)
 
     def _welcome(self, ahead: Sequence[Label], labels: list[Label]) -> Rows:
         """Rows of `labels`, making room for those that are new and for those named ahead."""
-        self.moments.reserve(self.labels.n_rows_with(ahead, labels))  # memory first: it may not be had
-        new = self.labels.not_known(ahead, labels)
-        named = self.labels.add(ahead)
-        rows = self.labels.add(labels)
-        self.moments.grow(self.labels.n_rows)
-        self._name(new)
-        self.upkeep.changed(np.union1d(named, rows))
+        new = self._labels.newcomers(ahead, labels)
+        self._moments.reserve(self._labels.n_rows_with(len(new)))  # memory first: it may not be had
+        self._name(new, self._labels.give_rows(new))
+        self._moments.grow(self._labels.n_rows)
+        if ahead:
+            self._upkeep.changed(self._labels.rows(ahead))
+        rows = self._labels.rows_if_known(labels)
+        assert rows is not None  # by now
         return rows
 
-    def _name(self, labels: Sequence[Label]) -> None:
+    def _name(self, labels: Sequence[Label], rows: Sequence[int]) -> None:
         """Tell the samples kept for checking which labels are new."""
-        if labels and self.moments.kept.most:
-            hashes = np.fromiter(map(label_hash, labels), np.uint64, len(labels))
-            self.moments.kept.name(self.labels.rows(labels), hashes)
+        if labels and self._moments.kept.most:
+            self._moments.kept.name(rows, [label_hash(label) for label in labels])
 
     def forget(self, embeddings: Array, labels: list[Label], weights: Array | None = None) -> None:
         """Undo having learned these samples; more than a class has is an error that names it."""
@@ -131,9 +202,10 @@ class Model:
             theirs = table.sorted_rows
             labels = table.names[theirs].tolist()
             self.labels.check_kind(labels)
-            self.moments.reserve(self.labels.n_rows_with(labels))
+            newcomers = self.labels.newcomers(labels)
+            self.moments.reserve(self.labels.n_rows_with(len(newcomers)))
             rows, new = np.zeros(other.moments.n_classes, np.intp), np.zeros(other.moments.n_classes, bool)
-            new[theirs] = np.isin(labels, self.labels.not_known(labels))
+            new[theirs] = np.isin(labels, newcomers)
             rows[theirs] = self.labels.add(labels)
             self.moments.grow(self.labels.n_rows)
             self.moments.merge(other.moments, rows, new)
@@ -195,8 +267,11 @@ class Model:
         return self._copied({})  # a copy: the lock is let go before it is written
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, lock=fork_safe_lock())
+        self.__dict__.update(state, lock=fork_safe_lock(), _few=SampleBuffer())
 
     def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
         with self.lock:
-            return copy.deepcopy({name: part for name, part in self.__dict__.items() if name != "lock"}, memo)
+            self._settle()
+            left_out = ("lock", "_few")
+            parts = {name: part for name, part in self.__dict__.items() if name not in left_out}
+            return copy.deepcopy(parts, memo)

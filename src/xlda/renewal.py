@@ -33,10 +33,18 @@ log = logging.getLogger("xlda")
 class Known(Protocol):
     """What was learned, and the lock that protects it."""
 
-    moments: Moments
-    labels: Labels
     layer_rows: LayerRows | None
     lock: threading.RLock
+
+    @property
+    def moments(self) -> Moments:
+        """Counts, means and scatter, with all samples in them."""
+        ...
+
+    @property
+    def labels(self) -> Labels:
+        """Labels of all samples."""
+        ...
 
 
 class Renewal:
@@ -93,18 +101,19 @@ class Renewal:
         self._view = None  # learning need not put aside what it changes any more
         for _ in range(MOST_ROUNDS):
             with known.lock:
+                moments = known.moments  # which may bring in samples that wait, and so comes first
                 if len(self._rows_missed()) <= A_FEW:
                     break
                 rows, self._missed = self._rows_missed(), []
-                view = MomentsView(known.moments, with_covariance=False)
+                view = MomentsView(moments, with_covariance=False)
                 table, layer_rows = known.labels.table(), known.layer_rows
             head = head.updated(view, table, rows, layer_rows)
             if head.wants_settling:
                 head = head.settled(view)
         with known.lock:
-            rows = self._rows_missed()
+            moments, rows = known.moments, self._rows_missed()
             if len(rows):
-                head = head.updated(known.moments, known.labels.table(), rows, known.layer_rows)
+                head = head.updated(moments, known.labels.table(), rows, known.layer_rows)
             self._take_over(head, self._weight)
 
     def _rows_missed(self) -> Rows:

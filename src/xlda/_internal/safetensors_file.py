@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.growing import with_room
 
 NUMBERS = {
     "BOOL": "?",
@@ -80,7 +81,7 @@ def read_tensor(file: IO[bytes], place: TensorPlace) -> Array:
     """The tensor at `place`, in memory of its own."""
     if place.dtype is None:
         raise BadSafetensorsError(f"it has a tensor of {place.kind}, which NumPy has not got")
-    tensor: Array = np.empty(place.shape, place.dtype)
+    tensor = with_room(place.shape, place.dtype)  # where they are class means, there will be more
     file.seek(place.start)
     if tensor.size and file.readinto(tensor.reshape(-1).view(np.uint8).data) != tensor.nbytes:  # type: ignore[attr-defined]
         raise BadSafetensorsError("it ends within its tensors")

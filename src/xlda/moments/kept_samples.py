@@ -7,6 +7,7 @@ many keeps those whose embeddings have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ NEVER = np.uint64(2**64 - 1)  # the hash of a class that is not kept, or not any
 ANYTHING = np.uint64(2**64 - 2)  # what every other hash is at most
 NO_GROUP = np.int64(-1)
 MOST_HALF = 65_000.0  # that a float16 holds, or nearly so
+MOST_WAITING = 64  # samples: bringing in one costs as much as bringing in that many
 MOST_HASHED = 256  # features that say whether two embeddings are the same, or nearly so many
 
 
@@ -36,7 +38,7 @@ class KeptSamples:
     """Up to `most` samples of a stream, whole classes of them.
 
     >>> kept = KeptSamples(n_features=1, most=32)
-    >>> kept.name(np.array([0, 1]), np.array([7, 9], np.uint64))
+    >>> kept.name([0, 1], [7, 9])
     >>> kept.add(np.array([[1.0], [2.0], [2.0]]), np.array([0, 1, 1]))
     >>> kept.samples().rows, kept.samples().weights
     (array([0, 1]), array([1., 2.]))
@@ -50,30 +52,35 @@ class KeptSamples:
         self._limits: dict[int, int] = {}  # of rows with very many: embeddings of this hash on are not kept
         self._embeddings = np.empty((0, n_features), np.float16)  # in slots, of which some are free
         self._entries = _Entries.none()
+        self._waiting: list[Kept] = []  # samples that came a few at a time, and are not among the others yet
+        self._n_waiting = 0
 
     def __len__(self) -> int:
+        self._settle()
         return len(self._entries)
 
     @property
     def nbytes(self) -> int:
         """Memory."""
-        return self._embeddings.nbytes + self._hashes.nbytes + self._entries.nbytes
+        waiting = sum(some.embeddings.nbytes for some in self._waiting)
+        return self._embeddings.nbytes + self._hashes.nbytes + self._entries.nbytes + waiting
 
     def samples(self) -> Kept:
         """All that are kept."""
+        self._settle()
         entries = self._entries
         some = entries.taken(np.lexsort((entries.ids, self._hashes[entries.rows])))
         return Kept(self._embeddings[some.slots], some.rows, some.weights, some.groups)
 
-    def name(self, rows: Rows, hashes: Array) -> None:
+    def name(self, rows: Sequence[int], hashes: Sequence[int]) -> None:
         """Say which hashes the labels of new rows have."""
-        n_rows = int(rows.max(initial=-1)) + 1
+        n_rows = max(rows, default=-1) + 1
         if n_rows > len(self._hashes):
             more = np.full(max(n_rows, 5 * len(self._hashes) // 4) - len(self._hashes), NEVER)
             self._hashes = np.concatenate([self._hashes, more])
-        self._hashes[rows] = hashes
-        for row in self._limits.keys() & set(rows.tolist()) if self._limits else ():
-            del self._limits[row]
+        for row, number in zip(rows, hashes, strict=True):
+            self._hashes[row] = number
+            self._limits.pop(row, None)
 
     # -- what happens to samples
 
@@ -81,21 +88,38 @@ class KeptSamples:
         self, embeddings: Array, rows: Rows, weights: ArrayLike | None = None, groups: Array | None = None
     ) -> None:
         """Samples were learned."""
-        found = self._of_kept_classes(embeddings, rows)
+        places = self._places_of_kept_classes(rows)
+        if not len(places):
+            return
+        new = Kept(
+            embeddings if len(places) == len(rows) > MOST_WAITING else embeddings[places],
+            rows[places],
+            np.ones(len(places)) if weights is None else np.asarray(weights, np.float64)[places],
+            np.full(len(places), NO_GROUP) if groups is None else np.asarray(groups, np.int64)[places],
+        )
+        self._waiting.append(new)
+        self._n_waiting += len(places)
+        if self._n_waiting > MOST_WAITING:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Bring in what waits. Which samples are kept does not depend on when that is."""
+        if not self._waiting:
+            return
+        waiting = self._waiting
+        new = waiting[0] if len(waiting) == 1 else Kept(*map(np.concatenate, zip(*waiting, strict=True)))
+        self._waiting, self._n_waiting = [], 0
+        found = self._of_kept_classes(new.embeddings, new.rows)
         if found is None:
             return
         places, ids = found
-        new = _Entries(
-            rows[places],
-            ids,
-            np.ones(len(places)) if weights is None else np.asarray(weights, np.float64)[places],
-            np.full(len(places), NO_GROUP) if groups is None else np.asarray(groups, np.int64)[places],
-            -1 - places,  # where they are to be had, until they have a slot
-        )
-        self._take(new, embeddings)
+        slots = -1 - places  # where they are to be had, until they have a slot
+        entries = _Entries(new.rows[places], ids, new.weights[places], new.groups[places], slots)
+        self._take(entries, new.embeddings)
 
     def remove(self, embeddings: Array, rows: Rows, weights: ArrayLike | None = None) -> None:
         """Samples were forgotten."""
+        self._settle()
         found = self._of_kept_classes(embeddings, rows)
         if found is None:
             return
@@ -113,12 +137,14 @@ class KeptSamples:
 
     def drop(self, row: int) -> None:
         """A class was removed."""
+        self._settle()
         self._leave_out(row)
         if row < len(self._hashes):
             self._hashes[row] = NEVER
 
     def join(self, into: int, other: int) -> None:
         """A class became a part of another: it stays whole if both were."""
+        self._settle()
         if not self.most:
             return
         if self._keeps(into) and self._keeps(other):
@@ -134,8 +160,10 @@ class KeptSamples:
         """Another stream's samples were learned; its class i is row `rows[i]` here, which `new[i]` or not."""
         if not self.most:
             return
+        self._settle()
+        other._settle()
         hashes = other._of_rows(len(rows))
-        self.name(rows[new], hashes[new])
+        self.name(rows[new].tolist(), hashes[new].tolist())
         self._cutoff = min(self._cutoff, other._cutoff)
         torn = (hashes != self._hashes[rows]) & (hashes > other._cutoff)
         for row in rows[torn]:  # it was renamed in one of the two, where it is not kept; or that keeps none
@@ -171,14 +199,17 @@ class KeptSamples:
 
     def _of_kept_classes(self, embeddings: Array, rows: Rows) -> tuple[Rows, Array] | None:
         """Which samples may be kept, and the hashes of their embeddings."""
-        if not self.most or not len(rows):
-            return None
-        places = np.flatnonzero(self._hashes[rows] <= self._cutoff)
+        places = self._places_of_kept_classes(rows)
         if not len(places):
             return None
         ids = embedding_hashes(embeddings, places)
         within = ids < self._limits_of(rows[places])
         return (places[within], ids[within]) if within.any() else None
+
+    def _places_of_kept_classes(self, rows: Rows) -> Rows:
+        if not self.most or not len(rows):
+            return np.empty(0, np.intp)
+        return np.flatnonzero(self._hashes[rows] <= self._cutoff)
 
     def _leave_out(self, row: int) -> None:
         self._entries = self._entries.taken(np.flatnonzero(self._entries.rows != row))
@@ -230,6 +261,7 @@ class KeptSamples:
 
     def to_arrays(self, n_rows: int) -> dict[str, Array]:
         """All there is to know, of so many rows."""
+        self._settle()
         entries = self._entries
         return {
             "embeddings": self._embeddings[entries.slots],
@@ -261,6 +293,7 @@ class KeptSamples:
         return kept
 
     def __getstate__(self) -> dict[str, Any]:
+        self._settle()
         slots = self._entries.slots  # only what is in use
         return {
             **self.__dict__,

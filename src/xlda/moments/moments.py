@@ -9,40 +9,32 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.growing import copied, lengthened
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.moments.batch_update import EMPTY, BatchUpdate, left, working_memory
 from xlda.moments.forgetting import ForgetError
 from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.kept_spread import KeptSpread
-from xlda.moments.sample_buffer import A_FEW, SampleBuffer
+from xlda.moments.origin import origin_for
+from xlda.moments.sample_buffer import CAPACITY
 from xlda.moments.scatter import LEAST_WAITING, Scatter
+from xlda.moments.viewer import Viewer
 
-FIRST = 128  # embeddings that the origin is chosen from
-OFFSET = 8  # times its spread: a feature further from zero needs an origin
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
 PIECE = LEAST_WAITING  # samples of a batch absorbed at once
-
-
-class View(Protocol):
-    """Somebody who wants to know class means as they are now when they have become others."""
-
-    def keep(self, rows: Rows) -> None:
-        """The means of these rows are about to change."""
 
 
 class Moments:
     """Running sums of a stream of (embedding, row) pairs, one row a class.
 
-    Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples. A
-    few samples a call wait in a buffer until there are enough for a batch, or until somebody reads the
-    moments; whoever reads sees all of them.
+    Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples.
     Means are kept in the precision of the widest embeddings seen (float32 or float64), or as float16 on
     request, relative to a point near the first of them, so that an offset common to all embeddings costs no
     accuracy; the scatter is always float64.
@@ -75,29 +67,28 @@ class Moments:
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
         self.kept_spread: KeptSpread | None = None  # frozen with the covariance
-        self._buffer = SampleBuffer()  # samples that are in nothing of the above yet
         self._work: Array | None = None
         self._change: Literal["done", "under way", "failed"] = "done"
-        self.views: WeakSet[View] = WeakSet()  # of what this was at some moment
+        self.views: WeakSet[Viewer] = WeakSet()  # of what this was at some moment
 
     # -- reading
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Precision of all arithmetic: float32, or float64 once a float64 embedding was seen."""
-        self.settle()
+        self.check_whole()
         return self._origin.dtype
 
     @property
     def n_classes(self) -> int:
         """Rows, those without samples included."""
-        self.settle()
+        self.check_whole()
         return self._n_classes
 
     @property
     def n_samples(self) -> int:
         """Samples learned less those forgotten."""
-        self.settle()
+        self.check_whole()
         return self._n_samples
 
     @property
@@ -108,12 +99,12 @@ class Moments:
     @property
     def counts(self) -> Array:
         """Total weight of each class, shape (n_classes,)."""
-        self.settle()
+        self.check_whole()
         return self._counts[: self._n_classes].copy()
 
     def counts_of(self, rows: Rows | slice) -> Array:
         """Total weight of each class in `rows`."""
-        self.settle()
+        self.check_whole()
         return self._counts[rows]
 
     @property
@@ -125,7 +116,7 @@ class Moments:
 
     def means_from(self, point: Array, rows: Rows | slice | None = None) -> Array:
         """Class means less `point`, shape (n_rows, n_features), without the rounding of a large offset."""
-        self.settle()
+        self.check_whole()
         offsets = self._offsets_of(slice(None) if rows is None else rows)
         shift: Array = self._origin.astype(np.float64) - point
         means: Array = offsets + shift.astype(self.dtype)
@@ -138,7 +129,7 @@ class Moments:
 
     def centre(self) -> Array:
         """Mean of all samples, shape (n_features,), float64."""
-        self.settle()
+        self.check_whole()
         share = self._counts[: self._n_classes] / (self.total or 1.0)
         centre: Array = self._origin.astype(np.float64)
         for start in range(0, self._n_classes, PIECE):
@@ -150,7 +141,7 @@ class Moments:
     @property
     def scatter(self) -> Array:
         """Pooled within-class scatter, shape (n_features, n_features), float64."""
-        self.settle()
+        self.check_whole()
         return self._scatter.matrix()
 
     @property
@@ -174,7 +165,7 @@ class Moments:
     @property
     def total(self) -> float:
         """Total weight of all classes."""
-        self.settle()
+        self.check_whole()
         return float(self._counts[: self._n_classes].sum())
 
     @property
@@ -187,7 +178,7 @@ class Moments:
         """Memory of each part."""
         scatter, waiting = self._scatter.nbytes
         return {
-            "class means": self._offsets.nbytes + self._counts.nbytes,
+            "class means": self._offsets[: self._n_classes].nbytes + self._counts.nbytes,
             "covariance": scatter,
             "rows waiting": waiting + (0 if self._work is None else self._work.nbytes),
             "samples kept for checking": self.kept.nbytes,
@@ -196,7 +187,7 @@ class Moments:
     @property
     def n_seen(self) -> int:
         """Classes that have samples."""
-        self.settle()
+        self.check_whole()
         return int(np.count_nonzero(self._counts[: self._n_classes]))
 
     # -- learning
@@ -213,41 +204,28 @@ class Moments:
         `groups` (n,), whole numbers, say which of them belong together; they are kept for checking.
         """
         embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
-        if weights is not None or groups is not None or len(rows) > A_FEW:
-            with self._changing():
-                self._absorb(embeddings, rows, weights, sign=1)
-                self.kept.add(embeddings, rows, weights, groups)
-            return
-        if self._change != "done" or not self._buffer.has_room_for(embeddings):
-            self.settle()
-        self._buffer.add(embeddings, rows)
+        with self._changing():
+            self._absorb(embeddings, rows, weights, sign=1)
+            self.kept.add(embeddings, rows, weights, groups)
 
-    def settle(self) -> None:
-        """Bring the samples in the buffer into counts and means; refuse what a failed change has left."""
+    def check_whole(self) -> None:
+        """Refuse what a failed change has left."""
         if self._change == "failed":
             raise RuntimeError(
                 "A change of this classifier failed in the middle, and what it left makes no sense. "
                 "Load the classifier from its file, or fit it anew."
             )
-        if self._change == "done" and len(self._buffer):
-            with self._changing():
-                pass  # but what every change begins with
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """All that changes counts, means or scatter stands in such a block; the buffer is emptied first.
+        """All that changes counts, means or scatter stands in such a block.
 
         Signals wait for its end. Where it fails all the same, as for lack of memory, nothing can be read.
         """
-        if self._change == "failed":
-            self.settle()
+        self.check_whole()
         with interrupt_afterwards():
             try:
                 self._change = "under way"
-                if len(self._buffer):
-                    embeddings, rows = self._buffer.take()
-                    self._absorb(embeddings, rows, None, sign=1)
-                    self.kept.add(embeddings, rows)
                 yield
                 self._change = "done"
             finally:
@@ -256,7 +234,7 @@ class Moments:
     def forget(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Take samples away again, exactly; more than a class has is an error and changes nothing."""
         embeddings, rows = np.asarray(embeddings), np.asarray(rows, np.intp)
-        self.settle()
+        self.check_whole()
         taken = np.bincount(rows, weights=None if weights is None else np.asarray(weights, np.float64))
         have = np.zeros(len(taken))
         have[: self._n_classes] = self._counts[: min(len(taken), self._n_classes)]
@@ -276,7 +254,7 @@ class Moments:
         """
         rows = np.arange(other.n_classes) if rows is None else rows
         other = copy.deepcopy(other) if other is self else other
-        other.settle()
+        other.check_whole()
         with self._changing():
             self.widen(other.dtype)
             self.grow(int(rows.max(initial=-1)) + 1)
@@ -355,10 +333,9 @@ class Moments:
         return self._frozen_dof is not None
 
     def reserve(self, n_classes: int) -> None:
-        """Have memory for `n_classes`. It doubles, so that a new class costs O(d) in the long run."""
-        if n_classes > len(self._counts):
-            capacity = max(n_classes, 2 * len(self._counts), 8)
-            offsets, counts = _lengthened(self._offsets, capacity), _lengthened(self._counts, capacity)
+        """Have memory for `n_classes`, without a long wait for a copy of all that there are."""
+        if n_classes > min(len(self._offsets), len(self._counts)):
+            offsets, counts = lengthened(self._offsets, n_classes), lengthened(self._counts, n_classes)
             self._offsets, self._counts = offsets, counts  # both or none
 
     def grow(self, n_classes: int) -> None:
@@ -368,7 +345,7 @@ class Moments:
 
     def fold(self) -> None:
         """Bring all that waits into the scatter, so that the next to read it need not."""
-        self.settle()
+        self.check_whole()
         self._scatter.fold()
 
     # -- how samples come in
@@ -377,9 +354,11 @@ class Moments:
         weights = None if weights is None else np.asarray(weights, np.float64)
         if not len(rows):
             return
+        if len(rows) <= CAPACITY:
+            self._scatter.fold_some()
         self.widen(embeddings.dtype)
         if not self._has_origin:
-            self._set_origin(_origin_for(embeddings[:FIRST]))
+            self._set_origin(origin_for(embeddings))
         if len(rows) <= ONE_BY_ONE:
             for number, row in enumerate(rows.tolist()):
                 self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
@@ -446,7 +425,7 @@ class Moments:
             self._scatter.widen(self._origin.dtype)
             self._shift = None if self._shift is None else self._origin
             if not self.half:
-                self._offsets = self._offsets.astype(np.float64)
+                self._offsets = copied(self._offsets[: self._n_classes], dtype=np.float64)
 
     def _keep_for_views(self, rows: Rows) -> None:
         """Tell those who look at these moments that means are about to change."""
@@ -463,7 +442,7 @@ class Moments:
 
     def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """All there is to know, as tensors (not copied where that can be) and as numbers."""
-        self.settle()
+        self.check_whole()
         tensors: dict[str, Array] = {
             "counts": self._counts[: self._n_classes],
             "origin": self._origin,
@@ -503,23 +482,19 @@ class Moments:
         return moments
 
     def __getstate__(self) -> dict[str, Any]:
-        self.settle()
-        state = {**self.__dict__, "_work": None, "_buffer": SampleBuffer()}  # which is empty by now
+        self.check_whole()
+        used = slice(self._n_classes)
+        arrays = {"_offsets": self._offsets[used], "_counts": self._counts[used]}
+        state = {**self.__dict__, **arrays, "_work": None}
         del state["views"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, views=WeakSet())
+        offsets = copied(state["_offsets"])  # with room for more
+        self.__dict__.update(state, _offsets=offsets, views=WeakSet())
 
-
-def _origin_for(embeddings: Array) -> Array:
-    """Zero; where some feature is far from it for its spread, a point far from no sample but outliers."""
-    median: Array = np.median(embeddings, axis=0)
-    spread = np.abs(embeddings - median).mean(axis=0)
-    return median if (np.abs(median) > OFFSET * spread).any() else np.zeros_like(median)
-
-
-def _lengthened(array: Array, length: int) -> Array:
-    longer = np.zeros((length, *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        state = self.__getstate__()
+        offsets, other = state.pop("_offsets"), type(self).__new__(type(self))
+        other.__setstate__({**copy.deepcopy(state, memo), "_offsets": offsets})
+        return other

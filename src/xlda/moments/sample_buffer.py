@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from xlda._internal.arrays import Array, Rows
+from xlda._internal.arrays import Array
 
 A_FEW = 64  # samples a call; more are a batch of their own
-CAPACITY = 512  # samples kept
+CAPACITY = 256  # samples kept
 
 
 class SampleBuffer:
-    """A buffer of embeddings and their rows, in the order in which they came.
+    """A buffer of embeddings and their labels, in the order in which they came.
 
     >>> buffer = SampleBuffer()
-    >>> buffer.add(np.array([[1.0, 2.0]]), np.array([7]))
+    >>> buffer.add(np.array([[1.0, 2.0]]), ["pear"])
     >>> buffer.has_room_for(np.ones((CAPACITY, 2)))
     False
-    >>> buffer.take()
-    (array([[1., 2.]]), array([7]))
-    >>> len(buffer)
-    0
+    >>> buffer.samples()
+    (array([[1., 2.]]), ['pear'])
     """
 
     def __init__(self) -> None:
         self._embeddings: Array = np.empty((0, 0))
-        self._rows: Rows = np.empty(CAPACITY, np.intp)
+        self._labels: list[Any] = []
         self._n = 0
 
     def __len__(self) -> int:
@@ -37,16 +38,19 @@ class SampleBuffer:
             return False
         return not self._n or embeddings.dtype == self._embeddings.dtype
 
-    def add(self, embeddings: Array, rows: Rows) -> None:
+    def add(self, embeddings: Array, labels: Sequence[Any]) -> None:
         """Keep these too, for which there is room."""
-        start, stop = self._n, self._n + len(rows)
+        start, stop = self._n, self._n + len(labels)
         if embeddings.dtype != self._embeddings.dtype or not len(self._embeddings):
             self._embeddings = np.empty((CAPACITY, embeddings.shape[1]), embeddings.dtype)
         self._embeddings[start:stop] = embeddings
-        self._rows[start:stop] = rows
+        self._labels[start:] = labels
         self._n = stop  # last, so that an interrupt leaves all of them or none
 
-    def take(self) -> tuple[Array, Rows]:
-        """All of them, and have none any more. They are good until the next `add`."""
-        n, self._n = self._n, 0
-        return self._embeddings[:n], self._rows[:n]
+    def samples(self) -> tuple[Array, list[Any]]:
+        """All of them. The embeddings are good until the next `add`."""
+        return self._embeddings[: self._n], self._labels[: self._n]
+
+    def clear(self) -> None:
+        """Have none any more."""
+        self._n = 0

@@ -13,6 +13,7 @@ from xlda.moments.rank_k import add_outer_products
 WAITING_BYTES = 40 * 2**20  # of rows kept before one rank-k product folds them in
 MOST_WAITING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
 LEAST_WAITING = 2048  # rows that there is always room for
+SOME = 384  # rows that a call with a few samples folds: enough to be worth it, few enough to be short
 
 
 class Scatter:
@@ -55,15 +56,24 @@ class Scatter:
         self._n_rows += n_rows
         return self._rows[start : self._n_rows]
 
-    def fold(self) -> None:
-        """Bring the waiting rows into the sum: one symmetric rank-k product, shared out among threads."""
+    def fold_some(self) -> None:
+        """Bring some of the waiting rows into the sum, if there are that many."""
+        if self._n_rows >= SOME:
+            self.fold(SOME)
+
+    def fold(self, most: int = MOST_WAITING) -> None:
+        """Bring the last `most` waiting rows into the sum, or all of them.
+
+        That is one symmetric rank-k product, shared out among threads.
+        """
         if self._rows is None or not self._n_rows:
             return
+        first = max(self._n_rows - most, 0)
         if self._product is None:
             self._product = np.zeros(self._total.shape, self._dtype, order="F")
         with interrupt_afterwards():  # or the rows would count twice
-            add_outer_products(self._rows[: self._n_rows], self._sign, self._product, self._total)
-            self._n_rows = 0
+            add_outer_products(self._rows[first : self._n_rows], self._sign, self._product, self._total)
+            self._n_rows = first
 
     def matrix(self) -> Array:
         """The sum as a symmetric matrix, (d, d)."""

@@ -20,7 +20,7 @@ class MomentsView(Moments):
     """
 
     def __init__(self, moments: Moments, with_covariance: bool) -> None:
-        moments.settle()
+        moments.check_whole()
         super().__init__(moments.n_features, moments.half)
         self._n_classes, self._n_samples = moments.n_classes, moments.n_samples
         self._counts = moments.counts
@@ -40,8 +40,8 @@ class MomentsView(Moments):
             self._kept[row] = self._offsets[row].copy()
             self._is_kept[row] = True  # only now: who sees this finds the mean
 
-    def settle(self) -> None:
-        """Nothing ever waits here."""
+    def check_whole(self) -> None:
+        """It always is."""
 
     @property
     def dof(self) -> float:
