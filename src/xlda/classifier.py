@@ -376,11 +376,13 @@ class XLDA(Learned, Calibrating):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the classifier to one file, whole or not at all: O(C d + d^2).
 
-        `xlda.load` gives it back, and it goes on learning as if it had never been away. What the search was
-        tuned to is kept: one that has predicted before it was saved is ready sooner after it is loaded.
+        `xlda.load` gives it back, and it goes on learning as if it had never been away. All that predicting
+        needs is in the file, the covariance inverted as it is now, so that what is loaded answers at once.
         """
         with self._locked("save") as model:  # tensors are not copied: nobody may learn meanwhile
             model.upkeep.renew_next()
+            if model.moments.n_seen > 1 and self._scoring().model == "bayes" and model.layer_rows is None:
+                self._current_head()
             model_file.write(path, self, model)
 
     # -- how it works

@@ -19,6 +19,7 @@ from xlda.calibration import calibration_stored
 from xlda.calibration.calibration_stored import calibration_from_section, calibration_to_section
 from xlda.errors import NewerFileError
 from xlda.head import layer_rows
+from xlda.head import stored as head_stored
 from xlda.head.layer_rows import LayerRows
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label, Labels
@@ -38,6 +39,7 @@ KNOWN = {  # sections, and the newest version of each
     kept_stored.NAME: kept_stored.VERSION,
     calibration_stored.NAME: calibration_stored.VERSION,
     "search": 1,
+    head_stored.NAME: head_stored.VERSION,
     layer_rows.SECTION: layer_rows.SECTION_VERSION,
     "backbone": 1,
     "features": 1,
@@ -91,6 +93,9 @@ def write(path: str | os.PathLike[str], clf: Any, model: Model) -> None:
         sections.append(Section("chosen", KNOWN["chosen"], info={"power": clf.power_}))
     if model.layer_rows is not None:
         sections.append(model.layer_rows.to_section())
+    head = model.upkeep.to_section()
+    if head is not None:
+        sections.append(head)
     if search is not None:
         sections.append(Section("search", KNOWN["search"], info=search, may_be_ignored=True))
     if backbone is not None:
@@ -144,6 +149,9 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
         model.layer_rows = LayerRows.from_section(layer, labels, moments.n_features)
     model.upkeep = Upkeep(None if search is None else search.info)
     clf._model, clf.n_features_in_ = model, moments.n_features
+    head = sections.get(head_stored.NAME)
+    if head is not None and layer is None:
+        model.upkeep.restore(model, clf._scoring(), head)
     clf.backbone_ = None if backbone is None else BackboneIdentity.from_json(backbone.info)
     clf.batch_keys_ = [] if keys is None else keys.texts("keys")[-MOST_KEYS:]
     if features is not None:

@@ -18,11 +18,13 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from xlda._internal.arrays import Rows
+from xlda._internal.section import Section
 from xlda.head import Head, new_head
 from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import ModelKind, Priors
 from xlda.head.layer_rows import LayerRows
 from xlda.head.plain_space import PlainSpace
+from xlda.head.stored import head_from_section, head_to_section
 from xlda.labels import Labels, LabelTable
 from xlda.moments import Moments
 from xlda.renewal import Known, Renewal
@@ -131,6 +133,20 @@ class Upkeep:
         self.served = served
         self._changed, self._n_changed, self._weight = [], 0, unrenewed
         return served.head
+
+    def restore(self, known: Known, scoring: Scoring, section: Section) -> None:
+        """Serve the head that was saved beside what is known."""
+        moments, table = known.moments, known.labels.table()
+        search = restored(_search(scoring.search, moments, known.labels, known.layer_rows), self._saved_plan)
+        head = head_from_section(section, moments, table, search, scoring.priors == "empirical")
+        self.served = Served(self.version, scoring, head, section.number("total"), 0)
+
+    def to_section(self) -> Section | None:
+        """The head there is, for a file, if it is that of all that was learned."""
+        last = self.served
+        if last is None or last.version != self.version or self._weight:
+            return None
+        return head_to_section(last.head, last.total)
 
     def renew_next(self) -> None:
         """Have the next head use the covariance as it is now, however little was learned since."""

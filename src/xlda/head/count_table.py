@@ -52,7 +52,11 @@ class CountTable:
     @classmethod
     def of(cls, psi: Array, counts: Array, dtype: np.dtype[np.floating]) -> CountTable:
         """A table of these counts, at least one; that of the most samples comes first."""
-        counts = np.sort(counts)[::-1]
+        return cls.in_order(psi, np.sort(counts)[::-1], dtype)
+
+    @classmethod
+    def in_order(cls, psi: Array, counts: Array, dtype: np.dtype[np.floating]) -> CountTable:
+        """A table of these counts, in the order in which they are given."""
         reference = 0.5 / _variance(psi, counts[:1])[0]
         nothing = np.empty((0, len(psi)))
         empty = cls(psi, counts[:0], nothing, nothing.astype(dtype), nothing.astype(dtype), reference)

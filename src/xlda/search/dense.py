@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda.search.class_rows import ClassRows
+from xlda.search.class_rows import ClassRows, Columns
 from xlda.search.protocol import AnyClasses, Changed, Index
 from xlda.search.ranking import best_columns
 
@@ -56,6 +56,11 @@ class DenseIndex:
     def updated(self, changed: Changed) -> DenseIndex:
         """See `Index`."""
         return DenseIndex(self.rows.with_rows(changed.as_scored, changed.rows, changed.n_rows))
+
+    def columns(self) -> list[Columns] | None:
+        """See `InColumns`."""
+        parts = self.rows.parts
+        return [Columns(parts[0], self.rows.bias, self.rows.squares)] if len(parts) == 1 else None
 
     def describe(self) -> dict[str, Any]:
         """See `Index`."""

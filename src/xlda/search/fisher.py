@@ -223,6 +223,13 @@ class FisherIndex:
         """See `Saving`: the plan."""
         return {SAVED_AS: asdict(self.plan)}
 
+    def columns(self) -> list[Columns] | None:
+        """See `InColumns`."""
+        if self.unseen is None:
+            return None
+        after = self.rows.parts[len(self.stages) :]
+        return [*self.stages, *(Columns(part, self.unseen.offsets) for part in after)]
+
     def describe(self) -> dict[str, Any]:
         """See `Index`."""
         return {
@@ -238,6 +245,8 @@ class FisherIndex:
 
 def _shortened(part: Columns) -> Columns:
     """Columns that are looked at for few classes, and along which these differ less, as short numbers."""
+    if isinstance(part.weights, ShortWeights):
+        return part
     return replace(part, weights=ShortWeights.of(part.whole))
 
 

@@ -148,6 +148,19 @@ class Restoring(Protocol):
         """This search with what `Saving` gave, perhaps in a file; itself where that is of no use to it."""
 
 
+@runtime_checkable
+class InColumns(Protocol):
+    """An `Index` that has classes as `Search.index` would take them again."""
+
+    def columns(self) -> list[Columns] | None:
+        """Ordered classes part by part; None where they are not ordered."""
+
+
+def columns_of(index: Index) -> list[Columns] | None:
+    """Classes part by part, as `Search.index` would take them again; None, of most."""
+    return index.columns() if isinstance(index, InColumns) else None
+
+
 def saved_by(index: Index | None) -> dict[str, Any] | None:
     """What is worth keeping of an index, for whoever makes the next one; None, of most."""
     return index.to_save() if isinstance(index, Saving) else None
