@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import xlda
-from xlda import XLDA, model_file, storage
+from xlda import XLDA, model_file, storage, upkeep
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.identity import BackboneIdentity
 from xlda.search import LSH, Dense, Fisher
@@ -642,3 +642,62 @@ def test_the_log_has_paths_and_sizes_and_nothing_that_was_learned(data, tmp_path
     ]
     assert [record.getMessage() for record in caplog.records] == lines
     assert {record.name for record in caplog.records} == {"xlda"}
+
+
+# -- the head
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"search": "fisher"}, {"precision": "half"}, {"priors": "empirical"}]
+)
+def test_what_was_saved_answers_without_anything_inverted(rng, tmp_path, monkeypatch, parameters):
+    y = np.repeat(np.arange(80), rng.integers(1, 7, 80))
+    X = (rng.normal(size=(80, 24)) * 3)[y] + rng.normal(size=(len(y), 24))
+    clf = XLDA(**parameters).partial_fit(X.astype(np.float32), y)
+    clf.save(tmp_path / "m.xlda")
+    before = clf.decision_function(X)
+    with monkeypatch.context() as patched:
+        patched.setattr(upkeep, "new_head", lambda *_args, **_kwargs: pytest.fail("it was made anew"))
+        loaded = xlda.load(tmp_path / "m.xlda")
+        np.testing.assert_array_equal(loaded.predict(X), clf.predict(X))
+        np.testing.assert_array_equal(loaded.decision_function(X), before)
+    anew = XLDA(**parameters, renew=0).partial_fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(before, anew.decision_function(X), rtol=1e-5, atol=1e-3)
+    for each in (clf, loaded):  # and goes on as if it had never been away
+        each.partial_fit(X[:3] + 9, [100, 100, 101]).remove_class(5)
+    np.testing.assert_array_equal(loaded.decision_function(X), clf.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("groups", lambda tensor: tensor + 1000),
+        ("groups", lambda tensor: tensor[:-1]),
+        ("counts", lambda tensor: -tensor),
+        ("basis", lambda tensor: tensor[:, :-1]),
+        ("part_0_weights", lambda tensor: tensor[:, :-1]),
+        ("part_0_weights", lambda tensor: tensor * np.nan),
+        ("changed", lambda tensor: np.array([10**6])),
+    ],
+)
+def test_a_head_that_cannot_be_is_refused(rng, tmp_path, name, change):
+    X, y = rng.normal(size=(60, 8)), np.arange(60) % 12
+    clf = XLDA().fit(X, y)
+    path = tmp_path / "m.xlda"
+    clf.save(path)
+    sections = storage.read(path, model_file.KNOWN)
+    sections["head"].tensors[name] = change(sections["head"].tensors[name])
+    storage.write(path, sections.values())
+    with pytest.raises(DamagedFileError, match="is damaged"):
+        xlda.load(path)
+
+
+def test_a_file_without_a_head_answers_the_same(rng, tmp_path):
+    X, y = rng.normal(size=(60, 8)), np.arange(60) % 12
+    clf = XLDA().fit(X, y)
+    path = tmp_path / "m.xlda"
+    clf.save(path)
+    sections = storage.read(path, model_file.KNOWN)
+    del sections["head"]
+    storage.write(path, sections.values())
+    np.testing.assert_allclose(xlda.load(path).decision_function(X), clf.decision_function(X), rtol=1e-9)

@@ -221,6 +221,7 @@ def test_the_golden_file_of_format_1_opens():
         "shrinkage_target": "trace",
         "check_samples": 0,
         "like": "visit",
+        "background": False,
     }
     assert clf.classes_.tolist() == ["kiwi", "pear", "苹果"]
     assert clf.class_count_.tolist() == [1, 4, 3]
@@ -246,7 +247,8 @@ def test_opening_runs_no_code(small):
     names = {f"moments/{name}" for name in ("counts", "origin", "offsets", "scatter")}
     of_kept = ("embeddings", "rows", "ids", "weights", "groups", "hashes", "limits", "cutoff")
     names |= {f"kept/{name}" for name in of_kept}
-    assert set(header) == {"__metadata__", *names}
+    of_head = {name for name in header if name.startswith("head/")}
+    assert set(header) == {"__metadata__", *names, *of_head}
     sections = json.loads(header["__metadata__"]["sections"])
     assert sections["labels"] == {"version": 1, "info": {"names": ["a", "b"]}, "may_be_ignored": False}
 

@@ -96,13 +96,18 @@ def _contents(path: Path) -> tuple[Tensors, dict[str, str]]:
             header = read_header(file)
             metadata = header.metadata
             _check_format(path, metadata)
-            tensors = {name: read_tensor(file, place) for name, place in header.tensors.items()}
+            claimed = metadata.pop("sha256", None)
+            total, tensors = _begun(metadata), {}
+            for name, place in sorted(header.tensors.items()):
+                if place.dtype is not None:  # else it is refused
+                    total.update(_described(name, place.dtype, place.shape))
+                tensors[name] = read_tensor(file, place, total.update)
         except BadSafetensorsError as error:
             raise DamagedFileError(
                 f"{path} is not a complete XLDA model: {error}. Restore it from a copy."
             ) from error
     with said_of(path):
-        if metadata.pop("sha256", None) != digest(tensors, metadata):
+        if claimed != total.hexdigest():
             raise ValueError("its contents do not match its checksum")
     return tensors, metadata
 
@@ -120,12 +125,21 @@ def _check_format(path: Path, metadata: dict[str, str]) -> None:
 
 def digest(tensors: Tensors, metadata: dict[str, str]) -> str:
     """The checksum of what a file holds, in hexadecimal."""
-    total = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+    total = _begun(metadata)
     for name in sorted(tensors):
         tensor = tensors[name]
-        total.update(f"{name} {tensor.dtype.str} {tensor.shape}".encode(errors="surrogatepass"))
+        total.update(_described(name, tensor.dtype, tensor.shape))
         total.update(tensor.ravel().view(np.uint8).data)
-    return total.hexdigest()
+    found: str = total.hexdigest()
+    return found
+
+
+def _begun(metadata: dict[str, str]) -> Any:
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+
+
+def _described(name: str, dtype: Any, shape: tuple[int, ...]) -> bytes:
+    return f"{name} {np.dtype(dtype).str} {shape}".encode(errors="surrogatepass")
 
 
 def _json(metadata: dict[str, str], name: str) -> dict[str, Any]:

@@ -170,7 +170,7 @@ class Upkeep:
 
     def _renewed(self, known: Known, scoring: Scoring) -> Served:
         moments, layer_rows = known.moments, known.layer_rows
-        self._renewal = None  # what may be under way would be older
+        self._saved_plan, self._renewal = self.plan_to_save(), None  # what is under way would be older
         if not moments.n_seen and not layer_rows:
             raise nothing_seen()
         head = self._new_head(known, scoring)(moments)

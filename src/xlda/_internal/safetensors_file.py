@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from xlda._internal.arrays import Array
 from xlda._internal.growing import with_room
 
+AT_ONCE = 2**20  # bytes
 NUMBERS = {
     "BOOL": "?",
     "F16": "<f2", "F32": "<f4", "F64": "<f8",
@@ -77,14 +79,20 @@ def read_header(file: IO[bytes]) -> Header:
     return Header(metadata, tensors)
 
 
-def read_tensor(file: IO[bytes], place: TensorPlace) -> Array:
-    """The tensor at `place`, in memory of its own."""
+def read_tensor(
+    file: IO[bytes], place: TensorPlace, see: Callable[[memoryview], object] = lambda _: None
+) -> Array:
+    """The tensor at `place`, in memory of its own; `see` is shown its bytes, a piece at a time."""
     if place.dtype is None:
         raise BadSafetensorsError(f"it has a tensor of {place.kind}, which NumPy has not got")
     tensor = with_room(place.shape, place.dtype)  # where they are class means, there will be more
     file.seek(place.start)
-    if tensor.size and file.readinto(tensor.reshape(-1).view(np.uint8).data) != tensor.nbytes:  # type: ignore[attr-defined]
-        raise BadSafetensorsError("it ends within its tensors")
+    memory = tensor.reshape(-1).view(np.uint8).data if tensor.size else memoryview(b"")
+    for start in range(0, len(memory), AT_ONCE):
+        piece = memory[start : start + AT_ONCE]
+        if file.readinto(piece) != len(piece):  # type: ignore[attr-defined]
+            raise BadSafetensorsError("it ends within its tensors")
+        see(piece)  # while it is in the cache
     return tensor
 
 
