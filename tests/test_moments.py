@@ -307,3 +307,34 @@ def test_batches_fold_many_rows_at_once(rng, folded):
         learned.update(X[start : start + 512], rows[start : start + 512])
     assert min(folded) > 7000
     np.testing.assert_allclose(learned.scatter, expected(X, rows)[2], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 20, 700, 5000])
+def test_new_classes_leave_nothing_to_be_folded(size, rng, folded):
+    X = rng.normal(size=(5000, 8)) + 100
+    learned = Moments(8)
+    for start in range(0, len(X), size):
+        learned.update(X[start : start + size], np.arange(start, min(start + size, len(X))))
+    np.testing.assert_allclose(learned.means, X)
+    assert not learned.scatter.any()
+    assert not folded
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("size", [1, 20, 700])
+def test_new_classes_among_known_ones(size, half, rng):
+    """Classes of one sample, of a few, and of a crowd; some of a weight; some gone and come again."""
+    rows = np.concatenate([rng.integers(0, 300, 500), rng.integers(300, 304, 200)])
+    rng.shuffle(rows)
+    X, weights = rng.normal(size=(700, 8)) + rows[:, None] % 7, rng.uniform(0.5, 2, 700)
+    learned = Moments(8, half=half)
+    learned.update(X[:50] + 3, rows[:50], weights[:50])
+    learned.forget(X[:50] + 3, rows[:50], weights[:50])
+    for start in range(0, 700, size):
+        piece = slice(start, start + size)
+        learned.update(X[piece], rows[piece], weights[piece])
+    counts, means, covariance = oracle.pooled(X, rows.tolist(), weights)
+    tolerance = 1e-2 if half else 1e-9
+    np.testing.assert_allclose(learned.counts[learned.counts > 0], list(counts.values()))
+    np.testing.assert_allclose(learned.means[learned.counts > 0], list(means.values()), atol=tolerance)
+    np.testing.assert_allclose(learned.covariance(), covariance, atol=tolerance * np.abs(covariance).max())

@@ -29,9 +29,9 @@ def working_memory(d: int, dtype: np.dtype[Any]) -> Array:
 class BatchUpdate:
     """Samples on their way into `counts` (C,) and `offsets` (C, d), the class means less an origin.
 
-    `embeddings - origin` (n, d) of the classes `rows` (n,) are added (`sign` 1) or taken away (-1). `waiting`
-    (n, d), if any, is set to the rows that the batch leaves. All are in C order and of one type;
-    offsets may be float16.
+    `embeddings - origin` (n, d) of the classes `rows` (n,) are added (`sign` 1) or taken away (-1). `firsts`
+    are those that begin a class (`first_samples`), which leave nothing to the scatter. `waiting`, if any, has
+    room for the rows that the others leave. All are in C order and of one type; offsets may be float16.
     """
 
     embeddings: Array
@@ -39,6 +39,7 @@ class BatchUpdate:
     rows: Rows
     weights: Array
     sign: int
+    firsts: Rows
     counts: Array
     offsets: Array
     waiting: Array | None
@@ -46,7 +47,29 @@ class BatchUpdate:
 
     def absorb(self) -> None:
         """Change counts and means, and set `waiting`. Costs O(n d), whatever the number of classes."""
-        crowds, turns = crowds_and_turns(self.rows)
+        if not len(self.firsts):
+            self._absorb_all(*crowds_and_turns(self.rows))
+            return
+        self._begin(self.firsts)
+        others = np.delete(np.arange(len(self.rows)), self.firsts)
+        if len(others):
+            crowds, turns = crowds_and_turns(self.rows[others])
+            self._absorb_all([others[crowd] for crowd in crowds], [others[turn] for turn in turns])
+
+    def _begin(self, samples: Rows) -> None:
+        """The first samples of classes: the means of these, as yet."""
+        rows = self.rows[samples]
+        self.counts[rows] = self.weights[samples]
+
+        def begin(start: int, stop: int, part: int) -> None:
+            for first in range(start, stop, BLOCK):
+                block = slice(first, min(first + BLOCK, stop))
+                room = self.work[part, 0, : block.stop - first]
+                self.offsets[rows[block]] = self._taken(samples[block], room)
+
+        in_parallel(begin, len(samples), self._parts(len(samples)) if len(samples) >= BLOCK else 1)
+
+    def _absorb_all(self, crowds: list[Rows], turns: list[Rows]) -> None:
         self._absorb_crowds(crowds)
         first = sum(map(len, crowds))
         for turn in turns:
@@ -134,6 +157,18 @@ class BatchUpdate:
         if self.origin is None:
             return taken
         return np.subtract(taken, self.origin, out=block)  # before the offset: that is small, this may not be
+
+
+def first_samples(counts: Array, rows: Rows) -> Rows:
+    """Which samples are the first of classes that have none, in order.
+
+    >>> first_samples(np.array([0.0, 5.0, 0.0]), np.array([2, 1, 0, 2]))
+    array([0, 2])
+    """
+    begun = np.flatnonzero(counts[rows] == 0)
+    if not len(begun):
+        return begun
+    return np.sort(begun[np.unique(rows[begun], return_index=True)[1]])
 
 
 def crowds_and_turns(rows: Rows) -> tuple[list[Rows], list[Rows]]:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.growing import copied, lengthened
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda.moments.batch_update import EMPTY, BatchUpdate, left, working_memory
+from xlda.moments.batch_update import EMPTY, BatchUpdate, first_samples, left, working_memory
 from xlda.moments.forgetting import ForgetError
 from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.kept_spread import KeptSpread
@@ -379,7 +379,7 @@ class Moments:
         if self._shift is not None:
             embedding = embedding - self._shift
         residual = embedding - offset
-        if not self.frozen:
+        if not self.frozen and (before or sign < 0):  # the first of a class leaves nothing to the scatter
             scale = (weight * (before / after if after else 1.0)) ** 0.5
             np.multiply(residual, scale, out=self._scatter.waiting(1, sign)[0])
         residual *= sign * weight / after if after else 0.0
@@ -397,20 +397,12 @@ class Moments:
         for start in range(0, len(rows), PIECE):
             piece = slice(start, start + PIECE)
             some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
-            waiting = None if self.frozen else self._scatter.waiting(len(some), sign)
+            firsts = first_samples(self._counts, rows[piece]) if sign > 0 else rows[:0]
+            waiting = None if self.frozen else self._scatter.waiting(len(some) - len(firsts), sign)
             if self._work is None:
                 self._work = working_memory(self.n_features, self.dtype)
-            BatchUpdate(
-                some,
-                origin,
-                rows[piece],
-                weights[piece],
-                sign,
-                counts=self._counts,
-                offsets=self._offsets,
-                waiting=waiting,
-                work=self._work,
-            ).absorb()
+            batch = some, origin, rows[piece], weights[piece], sign, firsts
+            BatchUpdate(*batch, self._counts, self._offsets, waiting, self._work).absorb()
 
     def _set_origin(self, origin: Array) -> None:
         self._origin = origin.astype(self.dtype)
