@@ -85,7 +85,7 @@ def rounds(clf: XLDA, drawn: Drawn, n: int) -> dict[str, Any]:
         sample = drawn.samples(np.array([row]))
         learn.append(timed(lambda sample=sample, row=row: clf.partial_fit(sample, [row])))
         predict.append(timed(lambda sample=sample: clf.predict(sample)))
-        heads.add(id(clf._model.upkeep.served.head.space.whitening))  # type: ignore[union-attr]
+        heads.add(clf._model.upkeep.served.total)  # type: ignore[union-attr]
         if is_new and clf.predict(sample)[0] != row:
             n_lost += 1
     gap = clock.stop()

@@ -12,6 +12,7 @@ import numpy as np
 from xlda._internal.arrays import Array
 
 ALONE = 2**18  # numbers of a matrix; OpenBLAS 0.3.27 and later share out a product from 460,800 on
+A_FEW = 16  # vectors
 
 
 def times_vector(matrix: Array, vector: Array) -> Array:
@@ -33,12 +34,12 @@ def times_vector(matrix: Array, vector: Array) -> Array:
 
 
 def few_times(vectors: Array, matrix: Array) -> Array:
-    """`vectors @ matrix` for vectors (n, m), by one thread where there is but one of them.
+    """`vectors @ matrix` for vectors (n, m), by one thread where there are but a few of them.
 
     >>> few_times(np.array([[10.0, 1.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([[13., 24.]])
     """
-    if len(vectors) == 1:
-        return times_vector(matrix.T, vectors[0])[None]
-    product: Array = vectors @ matrix
-    return product
+    if not 0 < len(vectors) <= A_FEW or matrix.size <= ALONE // A_FEW:
+        product: Array = vectors @ matrix
+        return product
+    return np.stack([times_vector(matrix.T, vector) for vector in vectors])

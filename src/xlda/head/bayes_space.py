@@ -140,7 +140,7 @@ class BayesSpace:
         counts = moments.counts_of(rows)
         raw = moments.means_from(self.centre, rows)
         raw[counts == 0] = 0.0
-        means = raw @ self.rotation[:, : self.n_coordinates]
+        means = few_times(raw, self.rotation[:, : self.n_coordinates])
         space, rated = self._rated(rows, counts)
         space, added = space._with_directions(raw, means, counts)
         weights, beyond = means * space.table.gain[rated.made_from], np.zeros(len(rows), means.dtype)
@@ -183,10 +183,10 @@ class BayesSpace:
 
         That they vary there by more than others do is left to the next renewal.
         """
-        about = np.square(raw @ self.probe).sum(axis=1)
+        about = np.square(few_times(raw, self.probe)).sum(axis=1)
         if not (about > UNSURE * self._far(counts, about)).any():
             return self, np.zeros((len(raw), self.directions.shape[1]), raw.dtype)
-        outside = raw @ self.whitening - means @ self.basis.T
+        outside = few_times(raw, self.whitening) - few_times(means, self.basis.T)
         squares = np.square(outside).sum(axis=1)
         share, least = self._share(counts, squares), self._far(counts, squares)
         directions, crowded = self.directions, self.crowded

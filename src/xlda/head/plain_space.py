@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.one_thread import few_times
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.changed_rows import NewRows
 from xlda.moments import Moments
@@ -68,7 +69,7 @@ class PlainSpace:
         counts = moments.counts_of(rows)
         seen = counts > 0
         means[~seen] = 0.0
-        weights = means @ self.inverse
+        weights = few_times(means, self.inverse)
         half_norms = 0.5 * np.einsum("ij,ij->i", means, weights)
         bias = -half_norms
         if with_priors:  # the total of the counts is in the common term
