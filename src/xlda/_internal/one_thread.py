@@ -1,0 +1,32 @@
+"""A product of a matrix and one vector by one thread, whatever the BLAS may do with its threads.
+
+OpenBLAS shares out a product of some size, and then waits for another core: on a busy machine a hundred times
+as long as the product takes. Smaller ones it does alone. Limiting its threads instead would be for the whole
+process, so the product is made in blocks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlda._internal.arrays import Array
+
+ALONE = 2**18  # numbers of a matrix; OpenBLAS 0.3.27 and later share out a product from 460,800 on
+
+
+def times_vector(matrix: Array, vector: Array) -> Array:
+    """`matrix @ vector` for a matrix (m, n) in either order of memory and a vector (n,) of the same kind.
+
+    >>> times_vector(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 1.0]))
+    array([12., 34.])
+    """
+    n_rows, width = matrix.shape
+    if matrix.size <= ALONE:
+        product: Array = matrix @ vector
+        return product
+    step = max(1, ALONE // width)
+    whole = n_rows - n_rows % step
+    product = np.empty(n_rows, matrix.dtype)
+    np.matmul(matrix[:whole].reshape(-1, step, width), vector, out=product[:whole].reshape(-1, step))
+    np.matmul(matrix[whole:], vector, out=product[whole:])
+    return product

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from xlda._internal.one_thread import ALONE, times_vector
+
+OTHERS_WORK = """
+import time
+import numpy as np
+from threadpoolctl import threadpool_info
+from xlda._internal.one_thread import times_vector
+
+threads = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+matrix = np.ones((20_000, 96), np.float32, order={order!r})
+vector = np.ones(96, np.float32)
+
+
+def share_of_others(product):
+    for warm in range(3):
+        product()
+    time.sleep(0.3)  # threads of the BLAS go on spinning for a while
+    in_all, here = time.process_time(), time.thread_time()
+    for again in range(200):
+        product()
+    return (time.process_time() - in_all) / (time.thread_time() - here) - 1
+
+
+print(max(threads, default=1), share_of_others(lambda: times_vector(matrix, vector)))
+"""
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("n_rows", "width"),
+    [(0, 3), (1, 1), (ALONE // 64, 64), (ALONE // 64 + 1, 64), (3 * (ALONE // 97) + 5, 97), (3, ALONE)],
+)
+def test_it_is_the_product_summed_in_64_bits(n_rows, width, dtype, order):
+    rng = np.random.default_rng(n_rows + width)
+    matrix = np.asarray(rng.standard_normal((n_rows, width)), dtype, order=order)
+    vector = rng.standard_normal(width).astype(dtype)
+    expected = (matrix.astype(np.float64) * vector).sum(axis=1)
+    product = times_vector(matrix, vector)
+    assert product.dtype == dtype
+    np.testing.assert_allclose(product, expected, atol=width**0.5 * 4e-6)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_other_thread_works_for_it(order):
+    unlimited = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    asked = [sys.executable, "-c", OTHERS_WORK.format(order=order)]
+    said = subprocess.run(asked, env=unlimited, check=True, capture_output=True, text=True).stdout.split()
+    if int(said[0]) < 2:
+        pytest.skip("the BLAS has one thread here")
+    assert float(said[1]) < 0.1
