@@ -23,7 +23,6 @@ from xlda.search.tuning import GATHERED, MOST_COORDINATES, ROW, Plan, edges_of, 
 
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 MANY_QUERIES = 8  # from which on a matrix product of all coordinates pays
-GROWN = 1.5  # times as many classes: the plan is made anew
 PRODUCT = 0.026  # nanoseconds for a multiplication in a matrix product
 SAVED_AS = "fisher"  # the plan, in a file
 SEARCHED = 200_000.0  # to search for one of many queries, beside the products
@@ -52,10 +51,9 @@ class Fisher:
     def index(self, classes: AnyClasses, previous: Index | None = None) -> FisherIndex:
         """Compute coordinates, O(d^3 + C d p); make a plan, where the last is not for so many classes."""
         plan = self._last_plan(previous)
-        if plan is not None:
-            grown = int(classes.live.sum()) / max(plan.n_classes, 1)
-            if not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
-                plan = None
+        n_live = int(classes.live.sum())
+        if plan is not None and not (plan.is_for(n_live) and plan.prefixes[-1] <= len(classes.centre)):
+            plan = None
         if isinstance(classes, OrderedClasses):
             return self._of_ordered(classes, plan)
         return self._of_plain(classes, plan)
