@@ -581,3 +581,18 @@ def test_a_saved_plan_is_for_its_target_and_about_as_many_classes(rng, tmp_path,
     assert len(tuned_again) == 3
     xlda.load(tmp_path / "a.xlda").partial_fit(X[:100], np.arange(1000, 1100)).predict(X[:1])
     assert len(tuned_again) == 4
+
+
+@pytest.mark.parametrize("make", [Fisher, TwoStages])
+def test_many_queries_at_once_are_scored_by_all_stages_and_then_exactly(make, rng):
+    X, y, queries = characters(rng, n_classes=2000)
+    head = XLDA(search=make()).fit(X, y)._current_head()
+    points = head.space.queries(queries)
+    exact = head.index.rows.scores(points.astype(np.float64))
+    left_out = np.unique(exact[:40].argmax(axis=1))
+    exact[:, left_out] = -np.inf
+    rows, scores = head.index.top(points, 2, left_out)
+    assert (rows == np.argsort(-exact, axis=1)[:, :2]).mean() >= 0.98
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), rtol=1e-3, atol=0.05)
+    shortlists = [rows for rows, _ in head.index._searched_at_once(points[:50], 1, left_out)]
+    assert max(map(len, shortlists)) < 2000 / 4

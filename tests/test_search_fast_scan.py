@@ -118,7 +118,7 @@ def test_rows_left_out_are_made_up_for_by_others(rng):
     left_out, n = np.isin(np.arange(1500), without), head.index.plan.kept[0]
     for shortlist, point in zip(head.index.shortlists(points, 1, without), points, strict=True):
         assert not left_out[shortlist].any()
-        refilled = head.index._refilled(point, head.index.scanned(point, n), n, left_out)
+        refilled = head.index._refilled(point, head.index.scanned(point, n), n, left_out, n)
         assert n <= len(refilled) < 500
 
 

@@ -23,6 +23,7 @@ from xlda.search.tuning import FIVE, Plan, enough, queries_to_tune
 PREFIXES = (256, 384)  # coordinates that codes tell of, and that candidates are scored by first
 LOOKED_THROUGH = 4096  # candidates among which the best is looked for when it is picked how many to keep
 SCORES_AT_ONCE = 2**22  # entries of a block of scores
+SPARED = 4  # one in so many candidates may be left out before others are looked for
 SAVED_AS = "fast scan"  # the plan, in a file
 
 
@@ -161,19 +162,16 @@ class FastScanIndex:
         for point in points:
             rows = self.scanned(point, n)
             if left_out is not None:
-                rows = self._refilled(point, rows, n, left_out)
+                rows = self._refilled(point, rows, n, left_out, max(k, n - n // SPARED))
             rows.sort()
             yield self._closer(point, rows, k)
 
-    def _refilled(self, point: Array, rows: Rows, n: int, left_out: Array) -> Rows:
-        """Rows that are not left out, about the `n` best: where some were, as many more as needed."""
+    def _refilled(self, point: Array, rows: Rows, n: int, left_out: Array, least: int) -> Rows:
+        """Of about the `n` best, those that are not left out: at least so many, of more if need be."""
         kept = rows[~left_out[rows]]
-        if len(kept) < n and len(rows) == n:
-            rows = self.scanned(point, 2 * n - len(kept))
-            kept = rows[~left_out[rows]]
-            if len(kept) < n:
-                rows = self.scanned(point, n + int(left_out.sum()))
-                kept = rows[~left_out[rows]][:n]
+        if len(kept) < least and len(rows) == n:
+            rows = self.scanned(point, n + int(left_out.sum()))
+            kept = rows[~left_out[rows]][:n]
         return kept
 
     def _closer(self, point: Array, rows: Rows, k: int) -> tuple[Rows, Array]:

@@ -152,11 +152,12 @@ class FisherIndex:
         rows = np.empty((len(queries), k), np.intp)
         scores = np.empty((len(queries), k), queries.dtype)
         step = max(1, SCORES_AT_ONCE // max(len(self.rows), 1))
+        searched = self._searched_at_once if len(queries) >= MANY_QUERIES else self._searched
 
         def search(start: int, stop: int, _part: int) -> None:
             for begin in range(start, stop, step):
                 block = slice(begin, min(begin + step, stop))
-                for number, (some, known) in enumerate(self._searched(queries[block], k, without), begin):
+                for number, (some, known) in enumerate(searched(queries[block], k, without), begin):
                     exact = self._exact(queries[number], some, known)
                     rows[number], scores[number] = best_of(exact, some, k)
 
@@ -175,6 +176,19 @@ class FisherIndex:
         by_first[:, without] = -np.inf
         for point, scores in zip(points, by_first, strict=True):
             yield self._by_other_stages(point, scores, k)
+
+    def _searched_at_once(self, queries: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
+        """The same by the coordinates of all stages for all classes: of many queries, products cost less."""
+        points = queries if self.coordinates is None else queries @ self.coordinates.of_queries
+        scores, start = self.first.scores(points[:, : self.first.width]), self.first.width
+        for stage in self.stages[1:]:
+            scores += stage.scores(points[:, start : start + stage.width])
+            start += stage.width
+        scores[:, without] = -np.inf
+        n_kept = self.plan.n_kept(len(self.stages) - 1, k)
+        for some in scores:
+            rows = best_places(some, n_kept)
+            yield rows, some[rows]
 
     def _by_other_stages(self, point: Array, scores: Array, k: int) -> tuple[Rows, Array]:
         """The best by all stages of classes that have these scores by the first, and their scores."""
