@@ -270,22 +270,15 @@ def _places_of_winners(index: FastScanIndex, queries: Array) -> tuple[list[Rows]
     best = [np.ones(len(queries), np.intp) for _ in range(n_stages)]
     five = [np.ones(len(queries), np.intp) for _ in range(n_stages)]
     points = queries if index.coordinates is None else queries @ index.coordinates.of_queries
-    edges = [0, *accumulate(part.width for part in index.parts)]
     step = max(1, SCORES_AT_ONCE // max(len(index.rows), 1))
     n_looked_through = min(LOOKED_THROUGH, max(n_live - 1, 1))  # as all of them would come in no order
 
     def rank(begin: int, end: int, _part: int) -> None:
         for start in range(begin, end, step):
             block = slice(start, min(start + step, end))
-            by_parts = [
-                part.scores(points[block, left:right])
-                for part, (left, right) in zip(index.parts, pairwise(edges), strict=True)
-            ]
-            closer = np.sum(by_parts[:n_stages], axis=0)
+            closer, exact = _by_stages_and_all(index, points[block])
             if index.coordinates is not None:
                 exact = index.rows.scores(queries[block])
-            else:
-                exact = np.sum(by_parts, axis=0)
             winners = best_columns(exact, min(FIVE, n_live))[0]
             for number, rows in enumerate(winners, block.start):
                 at = index.scanned(points[number], n_looked_through) == rows[:, None]
@@ -298,3 +291,15 @@ def _places_of_winners(index: FastScanIndex, queries: Array) -> tuple[list[Rows]
 
     in_parallel_with_blas(rank, len(queries), parts_for(len(queries) * index.rows.size))
     return best, five
+
+
+def _by_stages_and_all(index: FastScanIndex, points: Array) -> tuple[Array, Array]:
+    """Scores of all classes by the coordinates that are looked at first, and by all parts."""
+    start, scores = index.parts[0].width, index.parts[0].scores(points[:, : index.parts[0].width])
+    closer = scores
+    for number, part in enumerate(index.parts[1:], 1):
+        if number == len(index.plan.prefixes):
+            closer = scores.copy()
+        scores += part.scores(points[:, start : start + part.width])
+        start += part.width
+    return closer.copy() if closer is scores else closer, scores
