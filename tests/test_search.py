@@ -13,7 +13,7 @@ import xlda
 from conftest import lda
 from xlda import XLDA
 from xlda.head import head
-from xlda.search import LSH, Dense, Faiss, Fisher, chosen_search
+from xlda.search import LSH, Dense, Faiss, FastScan, Fisher, chosen_search
 from xlda.search.class_rows import ClassRows
 from xlda.search.coordinates import fisher_coordinates
 from xlda.search.dense import DenseIndex
@@ -26,10 +26,16 @@ def faiss(**settings):
     return Faiss(**settings)
 
 
+def fast_scan(**settings):
+    pytest.importorskip("faiss", reason="needs the extra faiss")
+    return FastScan(**settings)
+
+
 SEARCHES = {
     "dense": Dense,
     "fisher": Fisher,
     "fisher, two stages": lambda: TwoStages(),
+    "fast scan": fast_scan,
     "lsh": LSH,
     "hnsw": faiss,
     "ivf": lambda: faiss(kind="ivf"),
@@ -387,10 +393,13 @@ def test_with_zeros_for_the_inactive_probabilities_are_those_of_the_logits(rng):
     assert two.decision_function(X[:8]).shape == (8,)
 
 
-def test_auto_is_dense_for_few_and_fisher_for_many():
+@pytest.mark.parametrize("has_faiss", [True, False])
+def test_auto_is_dense_for_few_and_for_many_the_fast_scan_or_fisher_without_faiss(has_faiss, monkeypatch):
+    monkeypatch.setattr("xlda.search._has_faiss", lambda: has_faiss)
+    searched = FastScan if has_faiss else Fisher
     assert isinstance(chosen_search("auto", 1000, 1280), Dense)
-    assert isinstance(chosen_search("auto", 8142, 1280), Fisher)
-    assert isinstance(chosen_search("auto", 1000, 1280, half=True), Fisher)
+    assert isinstance(chosen_search("auto", 8142, 1280), searched)
+    assert isinstance(chosen_search("auto", 1000, 1280, half=True), searched)
     assert isinstance(chosen_search("auto", 500, 1280, half=True), Dense)
     assert isinstance(chosen_search("lsh", 8142, 1280), LSH)
 
@@ -405,6 +414,7 @@ def test_what_is_no_search_is_refused(bad):
     ("make", "message"),
     [
         (lambda: Fisher(target=1.0), "target is a share"),
+        (lambda: FastScan(target=0.0), "target is a share"),
         (lambda: LSH(n_bits=100), "multiple of 64"),
         (lambda: LSH(share=0), "share is above 0"),
         (lambda: LSH(inactive="one"), "inactive is"),
@@ -417,10 +427,11 @@ def test_bad_settings_are_refused(make, message):
         make()
 
 
-def test_faiss_says_how_to_install_it(monkeypatch):
+@pytest.mark.parametrize("search", ["faiss", "fast scan"])
+def test_faiss_says_how_to_install_it(search, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     with pytest.raises(ImportError, match=r"needs FAISS: pip install .*\[faiss\]"):
-        XLDA(search="faiss").fit([[0.0], [1.0]], [0, 1])
+        XLDA(search=search).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_a_search_of_ones_own_can_be_used_but_not_saved(rng, tmp_path):
@@ -570,3 +581,18 @@ def test_a_saved_plan_is_for_its_target_and_about_as_many_classes(rng, tmp_path,
     assert len(tuned_again) == 3
     xlda.load(tmp_path / "a.xlda").partial_fit(X[:100], np.arange(1000, 1100)).predict(X[:1])
     assert len(tuned_again) == 4
+
+
+@pytest.mark.parametrize("make", [Fisher, TwoStages])
+def test_many_queries_at_once_are_scored_by_all_stages_and_then_exactly(make, rng):
+    X, y, queries = characters(rng, n_classes=2000)
+    head = XLDA(search=make()).fit(X, y)._current_head()
+    points = head.space.queries(queries)
+    exact = head.index.rows.scores(points.astype(np.float64))
+    left_out = np.unique(exact[:40].argmax(axis=1))
+    exact[:, left_out] = -np.inf
+    rows, scores = head.index.top(points, 2, left_out)
+    assert (rows == np.argsort(-exact, axis=1)[:, :2]).mean() >= 0.98
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), rtol=1e-3, atol=0.05)
+    shortlists = [rows for rows, _ in head.index._searched_at_once(points[:50], 1, left_out)]
+    assert max(map(len, shortlists)) < 2000 / 4

@@ -73,9 +73,9 @@ class XLDA(Learned, Calibrating):
         the rows of a layer (`from_linear`) it is at least 0.1, unless it is 0.
     search
         How `predict` and `predict_topk` find the best classes: "dense" looks at all of them; "fisher" at few,
-        and agrees with that in at least 99.9 % of cases; "lsh" is the paper's way; "faiss" needs that
-        library; "auto" is "dense" for few classes and "fisher" for many. Or one of `xlda.search` with
-        settings of its own.
+        and agrees with that in at least 99.9 % of cases; so does "fast scan", sooner, which needs FAISS;
+        "lsh" is the paper's way; "faiss" needs that library too; "auto" is "dense" for few classes, and for
+        many "fast scan", or "fisher" where FAISS is missing. Or one of `xlda.search` with its own settings.
     precision
         "half" keeps means and weights as float16, in half the memory; they are rounded at every change, so a
         class of thousands of samples moves no more, and the order matters in the last digits.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.one_thread import times_vector
 
 ROWS_AT_ONCE = 4096
 
@@ -16,7 +17,7 @@ def times_weights(points: Array, weights: Array) -> Array:
     array([11., 17.])
     """
     if weights.dtype == points.dtype:
-        product: Array = weights @ points if points.ndim == 1 else points @ weights.T
+        product: Array = times_vector(weights, points) if points.ndim == 1 else points @ weights.T
         return product
     product = np.empty((*points.shape[:-1], len(weights)), points.dtype)
     for start in range(0, len(weights), ROWS_AT_ONCE):

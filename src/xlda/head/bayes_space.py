@@ -290,7 +290,14 @@ class BayesSpace:
             return space._parts(moments, rated, edges, with_priors)
 
         return OrderedClasses(
-            rated.live, parts, self.n_coordinates, self.centre.dtype, means, draw, self.queries
+            rated.live,
+            parts,
+            table.reference,
+            self.n_coordinates,
+            self.centre.dtype,
+            means,
+            draw,
+            self.queries,
         )
 
     def _weighed(

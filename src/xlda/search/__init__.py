@@ -1,17 +1,21 @@
 """Which classes to score: all of them, or the few that can win.
 
 `dense` scores all. `fisher` finds the few by a short prefix of the coordinates in which the best class is the
-nearest one. `lsh` is the paper's way, and `faiss` uses that library's indexes over the same coordinates.
+nearest one, `fast scan` by codes of these coordinates and with FAISS. `lsh` is the paper's way, and `faiss`
+uses that library's indexes over the same coordinates.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from xlda.errors import NewerFileError
 from xlda.search.class_rows import ClassRows
 from xlda.search.dense import Dense
 from xlda.search.faiss import Faiss
+from xlda.search.fast_scan import FastScan
 from xlda.search.fisher import Fisher
 from xlda.search.lsh import LSH
 from xlda.search.protocol import Changed, Classes, Index, OrderedClasses, Search, restored, saved_by
@@ -23,6 +27,7 @@ __all__ = [
     "Classes",
     "Dense",
     "Faiss",
+    "FastScan",
     "Fisher",
     "Index",
     "OrderedClasses",
@@ -38,7 +43,7 @@ __all__ = [
 MANY = 2**22  # numbers in the weights: with more, looking at all of them takes longer than searching
 MANY_HALF = 2**20  # the same in half precision: they are converted at every call
 PICKED_BY = ("queries", "plan")  # of a search: not written with it
-KINDS = {"dense": Dense, "fisher": Fisher, "lsh": LSH, "faiss": Faiss}
+KINDS = {"dense": Dense, "fisher": Fisher, "lsh": LSH, "faiss": Faiss, "fast scan": FastScan}
 _DEFAULTS: dict[str, Search] = {name: kind() for name, kind in KINDS.items()}
 
 
@@ -56,8 +61,14 @@ def chosen_search(search: str | Search, n_rows: int, d: int, half: bool = False)
     if not isinstance(search, str):
         return search
     if search == "auto":
-        search = "fisher" if n_rows * d > (MANY_HALF if half else MANY) else "dense"
+        many = n_rows * d > (MANY_HALF if half else MANY)
+        search = ("fast scan" if _has_faiss() else "fisher") if many else "dense"
     return _DEFAULTS[search]
+
+
+@cache
+def _has_faiss() -> bool:
+    return find_spec("faiss") is not None
 
 
 def search_to_json(search: str | Search) -> Any:

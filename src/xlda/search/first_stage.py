@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.one_thread import times_vector
 from xlda.search.class_rows import Columns, Squares
 
 MOST_MISSED = 0.01  # of a typical score, by the terms; the exact score has it again
@@ -54,7 +55,10 @@ class FirstStage:
         """What the coordinates (n, width) or (width,) of queries add to the score of each class, about."""
         by_terms = (queries * queries) @ self.terms.T
         extended = np.concatenate([queries, by_terms, np.ones_like(queries[..., :1])], axis=-1)
-        scores: Array = self.matrix @ extended if queries.ndim == 1 else extended @ self.matrix.T
+        if len(extended) == 1 or queries.ndim == 1:
+            product = times_vector(self.matrix, extended.ravel())
+            return product if queries.ndim == 1 else product[None]
+        scores: Array = extended @ self.matrix.T
         return scores
 
     def with_rows(self, other: Columns, rows: Rows, n_rows: int) -> FirstStage:

@@ -23,7 +23,6 @@ from xlda.search.tuning import GATHERED, MOST_COORDINATES, ROW, Plan, edges_of, 
 
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 MANY_QUERIES = 8  # from which on a matrix product of all coordinates pays
-GROWN = 1.5  # times as many classes: the plan is made anew
 PRODUCT = 0.026  # nanoseconds for a multiplication in a matrix product
 SAVED_AS = "fisher"  # the plan, in a file
 SEARCHED = 200_000.0  # to search for one of many queries, beside the products
@@ -52,10 +51,9 @@ class Fisher:
     def index(self, classes: AnyClasses, previous: Index | None = None) -> FisherIndex:
         """Compute coordinates, O(d^3 + C d p); make a plan, where the last is not for so many classes."""
         plan = self._last_plan(previous)
-        if plan is not None:
-            grown = int(classes.live.sum()) / max(plan.n_classes, 1)
-            if not (1 / GROWN < grown < GROWN and plan.prefixes[-1] <= len(classes.centre)):
-                plan = None
+        n_live = int(classes.live.sum())
+        if plan is not None and not (plan.is_for(n_live) and plan.prefixes[-1] <= len(classes.centre)):
+            plan = None
         if isinstance(classes, OrderedClasses):
             return self._of_ordered(classes, plan)
         return self._of_plain(classes, plan)
@@ -154,11 +152,12 @@ class FisherIndex:
         rows = np.empty((len(queries), k), np.intp)
         scores = np.empty((len(queries), k), queries.dtype)
         step = max(1, SCORES_AT_ONCE // max(len(self.rows), 1))
+        searched = self._searched_at_once if len(queries) >= MANY_QUERIES else self._searched
 
         def search(start: int, stop: int, _part: int) -> None:
             for begin in range(start, stop, step):
                 block = slice(begin, min(begin + step, stop))
-                for number, (some, known) in enumerate(self._searched(queries[block], k, without), begin):
+                for number, (some, known) in enumerate(searched(queries[block], k, without), begin):
                     exact = self._exact(queries[number], some, known)
                     rows[number], scores[number] = best_of(exact, some, k)
 
@@ -177,6 +176,19 @@ class FisherIndex:
         by_first[:, without] = -np.inf
         for point, scores in zip(points, by_first, strict=True):
             yield self._by_other_stages(point, scores, k)
+
+    def _searched_at_once(self, queries: Array, k: int, without: Rows) -> Iterator[tuple[Rows, Array]]:
+        """The same by the coordinates of all stages for all classes: of many queries, products cost less."""
+        points = queries if self.coordinates is None else queries @ self.coordinates.of_queries
+        scores, start = self.first.scores(points[:, : self.first.width]), self.first.width
+        for stage in self.stages[1:]:
+            scores += stage.scores(points[:, start : start + stage.width])
+            start += stage.width
+        scores[:, without] = -np.inf
+        n_kept = self.plan.n_kept(len(self.stages) - 1, k)
+        for some in scores:
+            rows = best_places(some, n_kept)
+            yield rows, some[rows]
 
     def _by_other_stages(self, point: Array, scores: Array, k: int) -> tuple[Rows, Array]:
         """The best by all stages of classes that have these scores by the first, and their scores."""

@@ -48,6 +48,7 @@ class OrderedClasses:
 
     live: Array  # (n_rows,): which can win
     parts: Callable[[Sequence[int]], list[Columns]]  # as many as edges, from each edge to the next
+    steepness: Array  # (width,): times this, the squares of a query are taken away from all scores, unseen
     width: int  # coordinates
     dtype: np.dtype[np.floating]
     means: Callable[[Rows | slice], Array]  # where the classes are, as far as is known

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.one_thread import times_vector
 
 MOST = 32_767
 ROWS_AT_ONCE = 4096
@@ -66,8 +67,7 @@ class ShortWeights:
     def scores_of(self, query: Array, rows: Rows) -> Array:
         """Products of one query (width,) and some rows."""
         scaled = query * self.scale
-        products: Array = self.numbers.take(rows, axis=0).astype(scaled.dtype) @ scaled
-        return products
+        return times_vector(self.numbers.take(rows, axis=0).astype(scaled.dtype), scaled)
 
     def __getitem__(self, rows: Rows) -> ShortWeights:
         return ShortWeights(self.numbers[rows], self.scale)

@@ -23,6 +23,7 @@ N_QUERIES = 1024  # drawn from the model where none are given
 CHOSEN_BY = 4  # one in so many queries says which prefixes to look at
 SCORES_AT_ONCE = 2**20  # entries of a block of scores, one for each prefix
 MOST_COORDINATES = 384  # that a stage may use
+GROWN = 1.5  # times as many classes: the plan is made anew
 MOST = 2**48  # classes, and more than there can be
 
 SPARE = 2  # times as many candidates as needed are kept
@@ -69,6 +70,10 @@ class Plan:
         best, five = self.kept[stage], self.kept_for_five[stage]
         return max(k, best) if k <= 2 else max(k, best + (five - best) * (k - 1) // (FIVE - 1))
 
+    def is_for(self, n_classes: int) -> bool:
+        """Whether it was made for about so many classes."""
+        return 1 / GROWN < n_classes / max(self.n_classes, 1) < GROWN
+
     def edges(self, width: int) -> list[int]:
         """Where the coordinates of each stage begin, and those after the last, and where they end."""
         return [0, *self.prefixes] if self.prefixes[-1] == width else [0, *self.prefixes, width]
@@ -108,12 +113,12 @@ def tuned(
     for start, stop in pairwise((0, *ends)):
         parts.append(joined([piece for end, piece in zip(stops, pieces, strict=True) if start < end <= stop]))
     best, five = _places_of_winners(parts, list(ends), queries, exact)
-    kept = _enough([best[p] for p in chosen], target)
+    kept = enough([best[p] for p in chosen], target)
     found = np.all([best[p] <= some for p, some in zip(chosen, kept, strict=True)], axis=0)
     plan = Plan(
         chosen,
         kept,
-        _enough([five[p] for p in chosen], target),
+        enough([five[p] for p in chosen], target),
         n_live,
         target,
         len(queries),
@@ -137,7 +142,7 @@ def _cheapest(
         n_exact = stops[-1]
 
     def cost(chosen: tuple[int, ...]) -> float:
-        kept = _enough([best[p] for p in chosen], target)
+        kept = enough([best[p] for p in chosen], target)
         widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + n_exact))]
         gathered = [n * (ROW + GATHERED * width) for n, width in zip(kept, widths, strict=True)]
         n_read = n_live * chosen[0]
@@ -161,7 +166,7 @@ def queries_to_tune(
         drawn[::2] += _into_the_family(classes, nearest_by(), rows[::2])
         return drawn
     given = np.asarray(queries, classes.centre.dtype)
-    wanted = f"Fisher needs queries that are finite and of shape (n, n_features); got shape {given.shape}."
+    wanted = f"A search needs queries that are finite and of shape (n, n_features); got shape {given.shape}."
     if given.ndim != 2 or not len(given) or not np.isfinite(given).all():
         raise ValueError(wanted)
     try:
@@ -192,14 +197,14 @@ def _into_the_family(classes: AnyClasses, points: Array, rows: Rows) -> Array:
     return ways
 
 
-def _enough(places: list[Rows], target: float) -> tuple[int, ...]:
+def enough(places: list[Rows], target: float) -> tuple[int, ...]:
     """Candidates to keep in each stage, where `places` says how many each query needs there.
 
     The queries that may be lost are those that need most in the first stage: a few outliers, which mostly
     need many in the next as well. All stages keep some to spare: real queries are harder than those drawn,
     and what each stage loses comes on top of what the others do.
 
-    >>> _enough([np.array([9, 700, 5, 8]), np.array([1, 90, 2, 3])], target=0.75)
+    >>> enough([np.array([9, 700, 5, 8]), np.array([1, 90, 2, 3])], target=0.75)
     (18, 6)
     """
     n_lost = int((1 - target) * len(places[0]))

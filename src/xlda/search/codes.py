@@ -1,0 +1,182 @@
+"""Classes in a few bytes each, from which tables for a query tell about how they score.
+
+But for what all classes have in common, the score of a class is a constant less the squared distance of the
+query from the mean of the class, each coordinate times the steepness of the class in it. The coordinates are
+divided into sets. In each, a class has the number of the nearest of 16 points, and a query has a table of how
+near these are to it: the sum of what the tables say is about the score. A class that is far off in one set
+does not win, whatever the others say, so the tables need not tell how far: FAISS has a byte for each entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.extras import needs
+from xlda.search.class_rows import Columns
+
+N_SETS = 128
+N_POINTS = 16  # that 4 bits can tell apart
+N_DIGITS = 2  # of the constant, in as many tables more
+LEVELS = N_POINTS**N_DIGITS - N_POINTS  # of it: the first digit is never 0, which is what FAISS does not find
+N_TABLES = N_SETS + N_DIGITS
+FARTHEST = 30.0  # from the nearest point of a set that tables tell, in units of the score
+TRAINED_ON = 4096  # classes that say where the points are
+ROUNDS = 10  # in which they are found
+ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook:
+    """Where the points are, and by how much a digit changes the score."""
+
+    steepness: Array  # (width,): on average over the classes
+    reference: Array  # (width,): that of classes to whose scores squares add nothing
+    points: Array  # (N_SETS, N_POINTS, coordinates of a set)
+    lowest: float  # constant of a class
+    step: float  # from one level of constants to the next
+
+    @classmethod
+    def of(cls, seen: Columns, reference: Array, seed: int) -> Codebook:
+        """That of classes of which `seen` has some coordinates; those that can win count."""
+        rows, squares, steepness = np.flatnonzero(np.isfinite(seen.offsets)), seen.squares, reference
+        if squares is not None and len(rows):
+            n_classes = np.bincount(squares.groups[rows], minlength=len(squares.curvature))
+            steepness = reference - np.average(squares.curvature, axis=0, weights=n_classes)
+        nowhere = np.zeros((N_SETS, N_POINTS, -(-len(reference) // N_SETS)), np.float32)
+        book = cls(steepness.astype(np.float32), reference.astype(np.float32), nowhere, 0.0, 1.0)
+        if not len(rows):
+            return book
+        constants = np.concatenate([some for _, some in book._placed(seen, rows)])
+        lowest, highest = float(constants.min()), float(constants.max())
+        drawn = np.random.default_rng(seed).permutation(rows)[:TRAINED_ON]
+        points = _nearest_points(np.concatenate([some for some, _ in book._placed(seen, drawn)]))
+        step = max((highest - lowest) / (LEVELS - 1), np.finfo(np.float32).tiny)
+        return cls(book.steepness, book.reference, points, lowest, step)
+
+    def codes(self, seen: Columns) -> Array:
+        """Of classes, two to a byte, (n, N_TABLES / 2); those of one that cannot win are of no use."""
+        quantizer = library().ProductQuantizer(self.points.shape[2] * N_SETS, N_SETS, 4)
+        library().copy_array_to_vector(self.points.ravel(), quantizer.centroids)
+        blocks = [np.empty((0, N_TABLES // 2), np.uint8)]
+        for places, constants in self._placed(seen, np.arange(len(seen))):
+            levels = (np.maximum(constants, self.lowest) - self.lowest) / self.step
+            levels = np.minimum(levels, LEVELS - 1).round().astype(np.uint8) + np.uint8(N_POINTS)
+            blocks.append(np.column_stack([quantizer.compute_codes(places.reshape(len(places), -1)), levels]))
+        return np.concatenate(blocks)
+
+    def tables(self, query: Array) -> Array:
+        """What the numbers of a class add to its score for a query (width,), (1, N_TABLES * N_POINTS)."""
+        by_axis = np.zeros((self.points.shape[2], N_SETS), np.float32)
+        by_axis.ravel()[: len(query)] = query * self._scale
+        near = (self._points_by_axis * by_axis[:, :, None]).sum(axis=0)
+        near -= self._half_squares_of_points
+        near -= near.max(axis=1, keepdims=True)
+        np.maximum(near, -FARTHEST, out=near)
+        return np.concatenate([near.ravel(), self._digits])[None]
+
+    @cached_property
+    def _scale(self) -> Array:
+        """Times this, half of a squared distance is what the score loses."""
+        scale: Array = np.sqrt(2.0 * self.steepness)
+        return scale
+
+    @cached_property
+    def _points_by_axis(self) -> Array:
+        return np.ascontiguousarray(np.moveaxis(self.points, 2, 0))
+
+    @cached_property
+    def _half_squares_of_points(self) -> Array:
+        return _half_squares(self.points)
+
+    @cached_property
+    def _digits(self) -> Array:
+        steps = self.step * np.array([[1.0], [N_POINTS]])  # the last digit comes first
+        digits = steps * np.arange(1.0 - N_POINTS, 1.0)
+        digits[1, 0] = digits[1, 1] - 1.0
+        return digits.astype(np.float32).ravel()
+
+    def _placed(self, seen: Columns, rows: Rows) -> Iterator[tuple[Array, Array]]:
+        """Means of classes in sets of coordinates, and their constants, block by block.
+
+        All get the same steepness, so the constant of one that is less steep makes up for what that changes
+        of the score of its own samples, on average.
+        """
+        steepness, by_group = self.reference, None
+        if seen.squares is not None:
+            by_group = self.reference - seen.squares.curvature.astype(np.float32)
+            unlike = 0.5 * (1.0 - self.steepness / by_group).sum(axis=1)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[start : start + ROWS_AT_ONCE]
+            weights, constants = seen.whole[some].astype(np.float32), seen.offsets[some]
+            if by_group is not None and seen.squares is not None:
+                groups = seen.squares.groups[some]
+                steepness, constants = by_group[groups], constants - unlike[groups]
+            means = weights / (2.0 * steepness)
+            constants = constants + 0.5 * np.einsum("ij,ij->i", means, weights)
+            yield _in_sets(means * self._scale), constants
+
+
+def scanner(codes: Array) -> Any:
+    """What FAISS scans: `search(tables, n)` gives the classes whose numbers add most, best first.
+
+    The points that FAISS is told are the axes, so that a query is its own tables.
+    """
+    faiss = library()
+    plain = faiss.IndexPQ(N_TABLES * N_POINTS, N_TABLES, 4, faiss.METRIC_INNER_PRODUCT)
+    axes = np.tile(np.eye(N_POINTS, dtype=np.float32), (N_TABLES, 1, 1))
+    faiss.copy_array_to_vector(axes.ravel(), plain.pq.centroids)
+    faiss.copy_array_to_vector(np.ascontiguousarray(codes).ravel(), plain.codes)
+    plain.is_trained, plain.ntotal = True, len(codes)
+    return faiss.IndexPQFastScan(plain)
+
+
+def library() -> Any:
+    """FAISS."""
+    try:
+        import faiss
+    except ImportError:
+        raise needs("This search", "FAISS", "faiss") from None
+    return faiss
+
+
+def _in_sets(points: Array) -> Array:
+    """Coordinates (n, width) as (n, N_SETS, coordinates of a set): each set has large ones and small ones."""
+    n, width = points.shape
+    deep = -(-width // N_SETS)
+    if deep * N_SETS > width:
+        points = np.pad(points, ((0, 0), (0, deep * N_SETS - width)))
+    return np.ascontiguousarray(points.reshape(n, deep, N_SETS).swapaxes(1, 2))
+
+
+def _nearest_points(places: Array) -> Array:
+    """Points such that each of the places (n, N_SETS, coordinates) is near to one, in every set: k-means.
+
+    By one thread: those that FAISS has for this wait for one another on a busy machine, for ten seconds.
+    """
+    n, n_sets, deep = places.shape
+    by_set = np.ascontiguousarray(places.swapaxes(0, 1))
+    spread = (np.arange(N_POINTS) + 0.5) * n // N_POINTS  # along the first axis, in which they differ most
+    begin = by_set[:, :, 0].argsort(axis=1)[:, spread.astype(np.intp)]
+    points = np.take_along_axis(by_set, begin[:, :, None], axis=1)
+    first = N_POINTS * np.arange(n_sets)[:, None]
+    for _ in range(ROUNDS):
+        near = np.matmul(by_set, points.swapaxes(1, 2))
+        near -= _half_squares(points)[:, None]
+        cells = (first + near.argmax(axis=2)).ravel()
+        sizes = np.bincount(cells, minlength=N_POINTS * n_sets).reshape(n_sets, N_POINTS)
+        for axis in range(deep):
+            sums = np.bincount(cells, by_set[:, :, axis].ravel(), N_POINTS * n_sets)
+            means = sums.reshape(n_sets, N_POINTS) / np.maximum(sizes, 1)
+            points[:, :, axis] = np.where(sizes > 0, means, points[:, :, axis])
+    return points
+
+
+def _half_squares(points: Array) -> Array:
+    squares: Array = 0.5 * np.einsum("ijk,ijk->ij", points, points)
+    return squares
