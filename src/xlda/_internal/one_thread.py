@@ -42,4 +42,6 @@ def few_times(vectors: Array, matrix: Array) -> Array:
     if not 0 < len(vectors) <= A_FEW or matrix.size <= ALONE // A_FEW:
         product: Array = vectors @ matrix
         return product
+    if len(vectors) == 1:
+        return times_vector(matrix.T, vectors[0])[None]
     return np.stack([times_vector(matrix.T, vector) for vector in vectors])

@@ -139,7 +139,8 @@ class BayesSpace:
         """Rows as `moments` has them now, and the space that they are in: it may have grown by directions."""
         counts = moments.counts_of(rows)
         raw = moments.means_from(self.centre, rows)
-        raw[counts == 0] = 0.0
+        if not counts.all():
+            raw[counts == 0] = 0.0
         means = few_times(raw, self.rotation[:, : self.n_coordinates])
         space, rated = self._rated(rows, counts)
         space, added = space._with_directions(raw, means, counts)
@@ -157,7 +158,8 @@ class BayesSpace:
         seen = counts > 0
         table, made_from = self.table.extended(np.where(seen, counts, self.table.counts[0]))
         if self.layer is None:
-            return replace(self, table=table), _Rated(counts, made_from, made_from, seen)
+            space = self if table is self.table else replace(self, table=table)
+            return space, _Rated(counts, made_from, made_from, seen)
         total = counts + self.layer.worth(rows)
         table, groups = table.extended(np.where(total > 0, total, self.table.counts[0]))
         return replace(self, table=table), _Rated(counts, made_from, groups, total > 0)
@@ -266,8 +268,7 @@ class BayesSpace:
         """What the squares of a query add to the scores of rows in these groups."""
         if len(self.table) == 1:
             return None
-        typical = (1.0 + self.table.psi).astype(self.centre.dtype)
-        return Squares(self.table.curvature, groups, typical)
+        return Squares(self.table.curvature, groups, self.table.typical)
 
     def classes(self, moments: Moments, n_rows: int, with_priors: bool) -> OrderedClasses:
         """All rows as `moments` has them now, to be searched."""

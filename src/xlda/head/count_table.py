@@ -114,8 +114,8 @@ class CountTable:
 
     def of_variances(self, groups: Rows, start: int, stop: int) -> Array:
         """What the variances add to that, (n,), less what those of the first group do."""
-        logs = self._half_logs[:, start:stop].sum(axis=1)
-        added: Array = (logs[:1] - logs)[groups]
+        logs = self._half_logs_up_to[:, stop] - self._half_logs_up_to[:, start]
+        added: Array = logs[0] - logs[groups]
         return added
 
     def of_no_samples(self, queries: Array) -> Array:
@@ -132,8 +132,21 @@ class CountTable:
         return self.reference - 0.5 / variance, offset
 
     @cached_property
+    def typical(self) -> Array:
+        """Squares of the coordinates of samples of any class, on average."""
+        typical: Array = (1.0 + self.psi).astype(self.gain.dtype)
+        return typical
+
+    @cached_property
     def _half_variance(self) -> Array:
         return (0.5 * self.variance).astype(self.gain.dtype)
+
+    @cached_property
+    def _half_logs_up_to(self) -> Array:
+        """Sums of the coordinates before each, (n_groups, width + 1)."""
+        sums = np.zeros((len(self), len(self.psi) + 1))
+        np.cumsum(self._half_logs, axis=1, out=sums[:, 1:])
+        return sums
 
     @cached_property
     def _half_logs(self) -> Array:

@@ -69,6 +69,9 @@ def best_of(scores: Array, rows: Rows, k: int) -> tuple[Rows, Array]:
 
 def merged(rows: Rows, scores: Array, more_rows: Rows, more_scores: Array, k: int) -> tuple[Rows, Array]:
     """The `k` best of two rankings, each (n, any), best first; of equals the lower row first."""
+    if k == 1:
+        better = (more_scores > scores) | ((more_scores == scores) & (more_rows < rows))
+        return np.where(better, more_rows, rows), np.where(better, more_scores, scores)
     rows = np.concatenate([rows, more_rows], axis=1)
     scores = np.concatenate([scores, more_scores], axis=1)
     order = np.lexsort((rows, -scores), axis=1)[:, :k]
