@@ -21,6 +21,7 @@ from xlda import XLDA, model_file, storage, upkeep
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.identity import BackboneIdentity
 from xlda.search import LSH, Dense, Fisher
+from xlda.search.codes import Codebook
 from xlda.search.dense import DenseIndex
 from xlda.search.tuning import N_QUERIES, SPARE
 
@@ -648,9 +649,18 @@ def test_the_log_has_paths_and_sizes_and_nothing_that_was_learned(data, tmp_path
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"search": "fisher"}, {"precision": "half"}, {"priors": "empirical"}]
+    "parameters",
+    [
+        {},
+        {"search": "fisher"},
+        {"search": "fast scan"},
+        {"precision": "half"},
+        {"priors": "empirical"},
+    ],
 )
 def test_what_was_saved_answers_without_anything_inverted(rng, tmp_path, monkeypatch, parameters):
+    if parameters.get("search") == "fast scan":
+        pytest.importorskip("faiss")
     y = np.repeat(np.arange(80), rng.integers(1, 7, 80))
     X = (rng.normal(size=(80, 24)) * 3)[y] + rng.normal(size=(len(y), 24))
     clf = XLDA(**parameters).partial_fit(X.astype(np.float32), y)
@@ -658,6 +668,7 @@ def test_what_was_saved_answers_without_anything_inverted(rng, tmp_path, monkeyp
     before = clf.decision_function(X)
     with monkeypatch.context() as patched:
         patched.setattr(upkeep, "new_head", lambda *_args, **_kwargs: pytest.fail("it was made anew"))
+        patched.setattr(Codebook, "of", lambda *_args: pytest.fail("codes were made anew"))
         loaded = xlda.load(tmp_path / "m.xlda")
         np.testing.assert_array_equal(loaded.predict(X), clf.predict(X))
         np.testing.assert_array_equal(loaded.decision_function(X), before)

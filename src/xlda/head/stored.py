@@ -21,12 +21,13 @@ from xlda.head.head import Head
 from xlda.labels import LabelTable
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns
-from xlda.search.protocol import Search, columns_of
+from xlda.search.protocol import Index, MadeOf, MakingAgain, OrderedClasses, Search, columns_of
 from xlda.search.short_weights import ShortWeights
 
 NAME, VERSION = "head", 1
 FLOATS = (np.float32, np.float64)
 KINDS = (np.float16, *FLOATS)
+OF_INDEX = "index_"
 NUMBERS = ("size", "share", "worth", "outside", "shrinkage", "total")
 
 
@@ -55,6 +56,8 @@ def head_to_section(head: Head, total: float) -> Section | None:
     }
     for number, part in enumerate(columns):
         tensors |= _part_to_tensors(f"part_{number}", part)
+    if isinstance(head.index, MadeOf):
+        tensors |= {OF_INDEX + name: tensor for name, tensor in head.index.tensors().items()}
     left_out = None if spread.left_out is None else list(spread.left_out)
     numbers = {name: getattr(spread, name) for name in NUMBERS[:4]}
     info = {**numbers, "shrinkage": head.shrinkage, "total": total, "left_out": left_out}
@@ -81,7 +84,7 @@ def head_from_section(
         space=space,
         shrinkage=section.number("shrinkage"),
         log_total=float(np.log(moments.total or 1.0)) if with_priors else None,
-        index=search.index(replace(classes, parts=parts)),
+        index=_index(section, search, replace(classes, parts=parts)),
         changed=ChangedRows.none_of(space.n_coordinates + MOST_DIRECTIONS, moments.dtype),
         n_seen=moments.n_seen,
     )
@@ -89,6 +92,18 @@ def head_from_section(
     if len(changed) and not 0 <= changed.min() <= changed.max() < len(table.names):
         raise ValueError("its head has rows that are not there")
     return head.updated(moments, table, changed) if len(changed) else head
+
+
+def _index(section: Section, search: Search, classes: OrderedClasses) -> Index:
+    """Of the arrays that there are of it, if it is the same search that had them."""
+    tensors = {
+        name.removeprefix(OF_INDEX): section.tensor(name, (*FLOATS, np.uint8), tensor.shape)
+        for name, tensor in section.tensors.items()
+        if name.startswith(OF_INDEX)
+    }
+    if tensors and isinstance(search, MakingAgain):
+        return search.index_again(classes, tensors)
+    return search.index(classes)
 
 
 def _space(section: Section, moments: Moments) -> tuple[BayesSpace, Array]:

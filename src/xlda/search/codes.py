@@ -9,7 +9,7 @@ does not win, whatever the others say, so the tables need not tell how far: FAIS
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -70,6 +70,16 @@ class Codebook:
             blocks.append(np.column_stack([quantizer.compute_codes(places.reshape(len(places), -1)), levels]))
         return np.concatenate(blocks)
 
+    def tensors(self) -> dict[str, Array]:
+        """All of it, for a file."""
+        levels = np.array([self.lowest, self.step])
+        return {
+            "steepness": self.steepness,
+            "reference": self.reference,
+            "points": self.points,
+            "levels": levels,
+        }
+
     def tables(self, query: Array) -> Array:
         """What the numbers of a class add to its score for a query (width,), (1, N_TABLES * N_POINTS)."""
         by_axis = np.zeros((self.points.shape[2], N_SETS), np.float32)
@@ -120,6 +130,26 @@ class Codebook:
             means = weights / (2.0 * steepness)
             constants = constants + 0.5 * np.einsum("ij,ij->i", means, weights)
             yield _in_sets(means * self._scale), constants
+
+
+def coded(tensors: Mapping[str, Array], width: int, n_rows: int) -> tuple[Codebook, Array]:
+    """A codebook for so many coordinates, and the codes of so many classes, as they were put into a file."""
+    shapes = {
+        "steepness": (width,),
+        "reference": (width,),
+        "points": (N_SETS, N_POINTS, -(-width // N_SETS)),
+        "levels": (2,),
+        "codes": (n_rows, N_TABLES // 2),
+    }
+    for name, shape in shapes.items():
+        kind = {"levels": np.float64, "codes": np.uint8}.get(name, np.float32)
+        if name not in tensors or tensors[name].shape != shape or tensors[name].dtype != kind:
+            raise ValueError(f"its codes have no {name} that fits")
+    lowest, step = tensors["levels"].tolist()
+    if not step > 0:
+        raise ValueError("its codes have levels that cannot be")
+    steepness, reference, points = (tensors[name] for name in ("steepness", "reference", "points"))
+    return Codebook(steepness, reference, points, lowest, step), tensors["codes"]
 
 
 def scanner(codes: Array) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -13,7 +13,7 @@ from xlda._internal.arrays import Array, Rows
 from xlda._internal.half_precision import times_weights
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.search.class_rows import ClassRows, Columns, rows_of
-from xlda.search.codes import Codebook, scanner
+from xlda.search.codes import Codebook, coded, scanner
 from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.protocol import AnyClasses, Changed, Index, OrderedClasses
 from xlda.search.ranking import best_columns, best_of, best_places
@@ -48,6 +48,15 @@ class FastScan:
 
     def index(self, classes: AnyClasses, previous: Index | None = None) -> FastScanIndex:
         """Compute codes; pick how many candidates to keep, where it was not picked for so many classes."""
+        return self._index(classes, previous, None)
+
+    def index_again(self, classes: AnyClasses, tensors: Mapping[str, Array]) -> FastScanIndex:
+        """See `MakingAgain`: codes are not computed."""
+        return self._index(classes, None, tensors)
+
+    def _index(
+        self, classes: AnyClasses, previous: Index | None, tensors: Mapping[str, Array] | None
+    ) -> FastScanIndex:
         coordinates = None
         if isinstance(classes, OrderedClasses):
             edges = _edges(classes.width)
@@ -58,8 +67,11 @@ class FastScan:
             edges = _edges(points.shape[1])
             parts = nearness(points, classes.rows.bias + classes.half_norms, edges)
             rows, steepness = classes.rows, np.full(points.shape[1], 0.5)
-        codebook = Codebook.of(parts[0], steepness[: edges[1]], self.seed)
-        codes = codebook.codes(parts[0])
+        if tensors is None:
+            codebook = Codebook.of(parts[0], steepness[: edges[1]], self.seed)
+            codes = codebook.codes(parts[0])
+        else:
+            codebook, codes = coded(tensors, edges[1], len(parts[0]))
         prefixes = tuple(edges[1:] if len(edges) < 4 else edges[1:3])
         plan = self._last_plan(previous)
         if plan is None or not plan.is_for(int(classes.live.sum())) or plan.prefixes != prefixes:
@@ -215,6 +227,14 @@ class FastScanIndex:
         codes[changed.rows] = self.codebook.codes(new[0])
         return _laid_out(self.search, self.plan, self.codebook, codes, self.coordinates, parts, rows)
 
+    def columns(self) -> list[Columns] | None:
+        """See `InColumns`."""
+        return list(self.parts) if self.coordinates is None else None
+
+    def tensors(self) -> dict[str, Array]:
+        """See `MadeOf`: codes, and what they tell of."""
+        return {**self.codebook.tensors(), "codes": self.codes}
+
     def to_save(self) -> dict[str, Any]:
         """See `Saving`: the plan."""
         return {SAVED_AS: asdict(self.plan)}
@@ -239,12 +259,14 @@ def _edges(width: int) -> list[int]:
 
 def _shortened(parts: Sequence[Columns]) -> list[Columns]:
     """Parts with short numbers where these will do: all but the first, in which classes differ most."""
-    first, *others = parts
-    if first.offsets.dtype == np.float64:
-        return [first, *others]
-    some = others if first.whole.dtype == np.float32 else parts
-    short = [replace(part, weights=ShortWeights.of(part.whole)) for part in some]
-    return short if len(short) == len(parts) else [first, *short]
+    if parts[0].offsets.dtype == np.float64:
+        return list(parts)
+    return [
+        part
+        if isinstance(part.weights, ShortWeights) or (part is parts[0] and part.weights.dtype == np.float32)
+        else replace(part, weights=ShortWeights.of(part.weights))
+        for part in parts
+    ]
 
 
 def _laid_out(

@@ -6,7 +6,7 @@ A `Search` is a recipe that a user chooses; `index` applies it to the classes as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -155,6 +155,22 @@ class InColumns(Protocol):
 
     def columns(self) -> list[Columns] | None:
         """Ordered classes part by part; None where they are not ordered."""
+
+
+@runtime_checkable
+class MadeOf(Protocol):
+    """An `Index` that has arrays which take long to make."""
+
+    def tensors(self) -> dict[str, Array]:
+        """What is worth keeping in a file, for `MakingAgain`."""
+
+
+@runtime_checkable
+class MakingAgain(Protocol):
+    """A `Search` that takes back the arrays of an index of it."""
+
+    def index_again(self, classes: AnyClasses, tensors: Mapping[str, Array]) -> Index:
+        """The index of the same classes; what cannot be its arrays is a ValueError, a part of a sentence."""
 
 
 def columns_of(index: Index) -> list[Columns] | None:

@@ -23,7 +23,7 @@ N_QUERIES = 1024  # drawn from the model where none are given
 CHOSEN_BY = 4  # one in so many queries says which prefixes to look at
 SCORES_AT_ONCE = 2**20  # entries of a block of scores, one for each prefix
 MOST_COORDINATES = 384  # that a stage may use
-GROWN = 1.5  # times as many classes: the plan is made anew
+GROWN = 1.2  # times as many classes: the plan is made anew
 MOST = 2**48  # classes, and more than there can be
 
 SPARE = 2  # times as many candidates as needed are kept
