@@ -4,10 +4,11 @@
 
 One sample in ten is of a new class. Counts are drawn from a power law (benchmarks/drawn.py). A thread that
 only reads the clock says how long the machine itself keeps anybody waiting: its longest gap in the same run
-is told beside the longest wait. `--busy` keeps one core at work by another process meanwhile, `--foreground`
-renews where it is due instead of beside the serving. Every sample that was learned is asked for by the next
-call, and must be found among the rows that were looked at: no call may see a state that was never there.
-All numbers go to benchmarks/results/waits.json.
+is told beside the longest wait. The same while another process keeps one core at work (busy). Every new class
+is asked for by the next call, and must be found. Then a renewal where it is waited for, beside what it cannot
+do without: one `eigh`, one product of all means with themselves, one rotation of them to 384 coordinates. And
+how soon what was saved answers in a new process that has one core. `--foreground` renews where it is due
+instead of beside the serving. All numbers go to benchmarks/results/waits.json.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -23,8 +27,10 @@ from typing import Any
 import machine
 import numpy as np
 from drawn import Drawn
+from scipy.linalg import eigh
 
 from xlda import XLDA
+from xlda.head.bayes_space import BayesSpace
 
 RESULTS = Path(__file__).parent / "results"
 NEW = 0.1  # share of samples that are of new classes
@@ -71,7 +77,7 @@ def fitted(drawn: Drawn, background: bool) -> XLDA:
 
 def rounds(clf: XLDA, drawn: Drawn, n: int) -> dict[str, Any]:
     """Learn one, predict one: how long each took."""
-    known = len(drawn.counts)
+    known = len(clf.classes_)
     queries = drawn.samples(drawn.rng.integers(0, known, ALONE))
     alone = [timed(lambda query=query: clf.predict(query[None])) for query in queries]
     learn, predict, heads = [], [], set()
@@ -111,32 +117,75 @@ def timed(call: Any) -> float:
     return time.perf_counter() - begin
 
 
+def renewals(clf: XLDA, times: int) -> dict[str, list[float]]:
+    """Seconds of a renewal, and of what it cannot do without, taking turns."""
+    head = clf._current_head()
+    assert isinstance(head.space, BayesSpace)
+    means = clf._model.moments.means_from(head.centre)
+    rotation = np.ascontiguousarray(head.space.rotation[:, :384])
+    square = means[: means.shape[1]].T @ means[: means.shape[1]]
+    found: dict[str, list[float]] = {"renewal": [], "eigh": [], "rank-k": [], "rotation": []}
+    for _ in range(times):
+        found["eigh"].append(timed(lambda: eigh(square, driver="evd")))
+        found["rank-k"].append(timed(lambda: means.T @ means))
+        found["rotation"].append(timed(lambda: means @ rotation))
+        clf._model.upkeep.start_over()
+        found["renewal"].append(timed(clf._current_head))
+    return found
+
+
+def first_answer(clf: XLDA, folder: Path) -> dict[str, float]:
+    """Seconds from a file to the first answer in a new process with one core."""
+    path = folder / "model.xlda"
+    saving = timed(lambda: clf.save(path))
+    code = (
+        "import os, sys, time; os.sched_setaffinity(0, {0})\n"
+        "import numpy as np, xlda\n"
+        "from xlda import XLDA\n"
+        "begin = time.perf_counter(); clf = xlda.load(sys.argv[1])\n"
+        "clf.predict(np.zeros((1, clf.n_features_in_), np.float32)); print(time.perf_counter() - begin)"
+    )
+    runs = [
+        float(subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True).stdout)
+        for _ in range(3)
+    ]
+    return {"saving": saving, "load to first answer": float(np.median(runs)), "file": path.stat().st_size}
+
+
 def main() -> None:
     """Measure, store, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 20_000, 50_000])
     parser.add_argument("--rounds", type=int, default=5000)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--busy", action="store_true", help="another process keeps one core at work")
     parser.add_argument("--foreground", action="store_true", help="renewals where they are due")
     parser.add_argument("--out", type=Path, default=RESULTS / "waits.json")
     arguments = parser.parse_args()
-    other = multiprocessing.get_context("spawn").Process(target=spin, daemon=True)
-    results: dict[str, Any] = {"machine": machine.describe(), "busy": arguments.busy, "runs": {}}
+    results: dict[str, Any] = {"machine": machine.describe(), "rounds": arguments.rounds, "sizes": {}}
     for size in arguments.sizes:
         drawn = Drawn(size)
         clf = fitted(drawn, not arguments.foreground)
-        if arguments.busy and not other.is_alive():
-            other.start()
-        for _ in range(arguments.times):
-            run = rounds(clf, drawn, arguments.rounds)
-            drawn.counts = np.append(drawn.counts, np.ones(len(clf.classes_) - len(drawn.counts), int))
-            results["runs"].setdefault(str(size), []).append(run)
-            words = ", ".join(
-                f"{name} {1e3 * value:.2f} ms" if isinstance(value, float) else f"{name} {value}"
-                for name, value in run.items()
-            )
-            print(f"{size:,} classes: {words}", flush=True)
+        told: dict[str, Any] = {"samples": int(drawn.counts.sum()), "quiet": [], "busy": []}
+        for kind in ("quiet", "busy"):
+            other = multiprocessing.get_context("spawn").Process(target=spin, daemon=True)
+            if kind == "busy":
+                other.start()
+            for _ in range(arguments.times):
+                run = rounds(clf, drawn, arguments.rounds)
+                told[kind].append(run)
+                words = ", ".join(
+                    f"{name} {1e3 * value:.2f} ms" if isinstance(value, float) else f"{name} {value}"
+                    for name, value in run.items()
+                )
+                print(f"{size:,} classes, {kind}: {words}", flush=True)
+            if kind == "busy":
+                other.terminate()
+        clf.background = False
+        told["renewal"] = renewals(clf, arguments.times)
+        with tempfile.TemporaryDirectory() as folder:
+            told["file"] = first_answer(clf, Path(folder))
+        print(f"{size:,} classes: {told['renewal']}, {told['file']}", flush=True)
+        results["sizes"][str(size)] = told
     arguments.out.write_text(json.dumps(results) + "\n")
 
 
