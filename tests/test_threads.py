@@ -9,6 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from xlda import XLDA
+from xlda._internal import threads
 from xlda._internal.threads import in_parallel, in_parallel_with_blas, n_threads
 
 
@@ -90,3 +91,34 @@ def test_a_forked_process_can_learn(rng):
         clf.partial_fit(X, y).covariance_.sum()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_nobody_limits_the_blas_while_another_thread_is_alone_with_it():
+    began, end = threading.Event(), threading.Event()
+
+    def beside():
+        with threads.alone():
+            assert threads.parts_for(2**30) == 1
+            began.set()
+            assert end.wait(20)
+
+    def calls(n):
+        parts, limits = [], []
+
+        def work(start, stop, _part):
+            parts.append((start, stop))
+            limits.append([library.num_threads for library in threads._blas().lib_controllers])
+
+        threads.in_parallel_with_blas(work, n, 2)
+        return sorted(parts), limits
+
+    usual = [library.num_threads for library in threads._blas().lib_controllers]
+    thread = threading.Thread(target=beside)
+    thread.start()
+    assert began.wait(20)
+    assert calls(10) == ([(0, 10)], [usual])
+    end.set()
+    thread.join()
+    parts, limits = calls(10)
+    assert parts == [(0, 5), (5, 10)]
+    assert all(set(some) == {1} for some in limits)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +25,6 @@ from xlda.moments.view import MomentsView
 
 A_FEW = 16  # rows that are brought in while others wait
 MOST_ROUNDS = 8  # of bringing in what was learned in the round before
-NICE = 10  # as little as it may get of a core that somebody else wants
 AFTER_A_FAILURE = 60.0  # seconds until it is tried again
 
 log = logging.getLogger("xlda")
@@ -86,8 +84,6 @@ class Renewal:
 
     def _run(self) -> None:
         begin, rest = time.monotonic(), AFTER_A_FAILURE
-        if sys.platform == "linux":  # where a thread can step back on its own
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             with alone():
                 self._renew()

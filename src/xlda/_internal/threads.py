@@ -21,6 +21,7 @@ WORTH_THREADS = 2**17  # multiplications; fewer are done sooner than a thread wa
 _here = threading.local()  # `alone`: whether this thread shares nothing out
 _pool: ThreadPoolExecutor | None = None
 _blas_in_hand = threading.Lock()  # two at once would leave it limited for ever
+_n_alone = 0  # threads that are
 
 
 def n_threads() -> int:
@@ -39,12 +40,17 @@ def parts_for(n_multiplications: int) -> int:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Share nothing out in this thread, and leave the BLAS as it is: others are at work beside it."""
+    """Share nothing out in this thread, and have nobody limit the BLAS meanwhile, which it is using."""
+    global _n_alone
+    with _blas_in_hand:
+        _n_alone += 1
     _here.alone = True
     try:
         yield
     finally:
         _here.alone = False
+        with _blas_in_hand:
+            _n_alone -= 1
 
 
 def in_parallel(work: Callable[[int, int, int], object], n: int, parts: int) -> None:
@@ -61,16 +67,20 @@ def in_parallel_with_blas(
 ) -> None:
     """The same for work that calls the BLAS, which uses one thread in each part.
 
-    Where others are doing such work already and it shall not `wait` for them, it is one part.
+    Where others are doing such work already and it shall not `wait` for them, it is one part, and so it is
+    while somebody is `alone`: limiting the threads of the BLAS is for all who use it, and at once.
     """
     if parts == 1 or not _blas_in_hand.acquire(blocking=wait):
         work(0, n, 0)
         return
     try:
-        with _blas().limit(limits=1):
-            in_parallel(work, n, parts)
+        if not _n_alone:
+            with _blas().limit(limits=1):
+                in_parallel(work, n, parts)
+            return
     finally:
         _blas_in_hand.release()
+    work(0, n, 0)
 
 
 @cache
@@ -86,8 +96,8 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    global _pool, _blas_in_hand
-    _pool, _blas_in_hand = None, threading.Lock()
+    global _pool, _blas_in_hand, _n_alone
+    _pool, _blas_in_hand, _n_alone = None, threading.Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
