@@ -119,7 +119,9 @@ def many(results: dict[str, Any]) -> str:
 
 def page(waits: dict[str, Any], million: dict[str, Any] | None) -> str:
     """The page."""
-    about = f"*`python benchmarks/waits.py`, {machine.in_words(waits['machine'])}*"
+    times = len(next(iter(waits["sizes"].values()))["quiet"])
+    command = f"python benchmarks/waits.py --rounds {waits['rounds']} --times {times}"
+    about = f"*`{command}`, {machine.in_words(waits['machine'])}*"
     parts = [INTRODUCTION, WAITED, waited(waits), RENEWED, renewed(waits), about]
     if million is not None:
         told = f"*`python benchmarks/million.py`, {million['classes']:,} classes.*"

@@ -467,3 +467,39 @@ def test_the_page_on_the_unknown_shows_the_stored_results():
     if not unknown_page.RESULTS.exists():
         pytest.skip("benchmarks/unknown.py has not been run yet")
     assert unknown_page.page(unknown_page.stored()) == unknown_page.PAGE.read_text()
+
+
+def test_the_page_of_waits_shows_what_was_measured():
+    import waits_page
+
+    waits, million = waits_page.stored()
+    assert waits_page.page(waits, million) == waits_page.PAGE.read_text()
+    waits["sizes"]["1000"]["quiet"][0]["longest"] += 1.0
+    assert waits_page.page(waits, million) != waits_page.PAGE.read_text()
+
+
+def test_a_million_classes_are_told_if_they_were_measured():
+    import waits_page
+
+    told = {
+        "predict one, milliseconds": 2.34,
+        "the longest of them, milliseconds": 5.0,
+        "load to first answer, seconds": 9.0,
+        "memory of the process, GB": 4.1,
+        "agreement with exact scores": 0.999,
+        "search": {"search": "fast scan"},
+    }
+    shown = waits_page.many({"searches": {"auto": told}})
+    assert "| fast scan | 2.3 | 5.0 | 9.0 | 4.10 | 99.9% |" in shown
+
+
+def test_drawn_classes_are_the_same_each_time_and_as_many_as_told():
+    from drawn import Drawn
+
+    drawn, again = Drawn(30, seed=3), Drawn(30, seed=3)
+    batches = list(drawn.batches(16))
+    rows = np.concatenate([rows for _, rows in batches])
+    np.testing.assert_array_equal(np.bincount(rows), drawn.counts)
+    np.testing.assert_array_equal(np.concatenate([X for X, _ in again.batches(16)])[:4], batches[0][0][:4])
+    kin, strangers = drawn._mean(0) - drawn._mean(1), drawn._mean(0) - drawn._mean(9)
+    assert np.linalg.norm(kin) < np.linalg.norm(strangers)
