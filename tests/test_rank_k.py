@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from xlda._internal import threads
 from xlda.moments.rank_k import add_outer_products
 
 
@@ -49,3 +52,25 @@ def test_what_does_not_fit_never_reaches_blas(wrong, rng):
     with pytest.raises(ValueError, match=r"add_outer_products needs rows \(n, d\)"):
         add_outer_products(rows, 1, product, total)
     np.testing.assert_array_equal(total, before)
+
+
+def test_all_panels_are_multiplied_while_another_thread_is_alone_with_the_blas(rng):
+    began, end = threading.Event(), threading.Event()
+
+    def beside():
+        with threads.alone():
+            began.set()
+            assert end.wait(20)
+
+    thread = threading.Thread(target=beside)
+    thread.start()
+    assert began.wait(20)
+    try:
+        rows = rng.normal(size=(300, 200)).astype(np.float32)
+        total = np.zeros((200, 200), order="F")
+        add_outer_products(rows, 1, np.zeros((200, 200), np.float32, order="F"), total)
+    finally:
+        end.set()
+        thread.join()
+    exact = rows.astype(np.float64)
+    np.testing.assert_allclose(np.triu(total), np.triu(exact.T @ exact), rtol=1e-4, atol=1e-3)

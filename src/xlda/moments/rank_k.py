@@ -38,8 +38,9 @@ def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> 
     parts = parts_for(rows.size * d)
     edges = [min(round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED, d) for part in range(parts)] + [d]
 
-    def multiply(_start: int, _stop: int, part: int) -> None:
-        _multiply_panel(rows, sign, edges[part], edges[part + 1], product)
+    def multiply(first: int, last: int, _part: int) -> None:
+        for panel in range(first, last):
+            _multiply_panel(rows, sign, edges[panel], edges[panel + 1], product)
 
     def add(_start: int, _stop: int, part: int) -> None:
         for first in range(part * COLUMNS, d, parts * COLUMNS):
