@@ -107,12 +107,12 @@ def test_nobody_limits_the_blas_while_another_thread_is_alone_with_it():
 
         def work(start, stop, _part):
             parts.append((start, stop))
-            limits.append([library.num_threads for library in threads._blas().lib_controllers])
+            limits.append(blas_threads())
 
         threads.in_parallel_with_blas(work, n, 2)
         return sorted(parts), limits
 
-    usual = [library.num_threads for library in threads._blas().lib_controllers]
+    usual = blas_threads()
     thread = threading.Thread(target=beside)
     thread.start()
     assert began.wait(20)
