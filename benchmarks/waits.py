@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,9 +38,9 @@ NEW = 0.1  # share of samples that are of new classes
 ALONE = 200  # predictions that are timed alone
 
 
-def spin() -> None:
-    """Keep a core busy."""
-    while True:
+def spin(parent: int) -> None:
+    """Keep a core busy for as long as the process that wants it is there."""
+    while os.getppid() == parent:
         pass
 
 
@@ -167,7 +168,9 @@ def main() -> None:
         clf = fitted(drawn, not arguments.foreground)
         told: dict[str, Any] = {"samples": int(drawn.counts.sum()), "quiet": [], "busy": []}
         for kind in ("quiet", "busy"):
-            other = multiprocessing.get_context("spawn").Process(target=spin, daemon=True)
+            other = multiprocessing.get_context("spawn").Process(
+                target=spin, args=(os.getpid(),), daemon=True
+            )
             if kind == "busy":
                 other.start()
             for _ in range(arguments.times):

@@ -1,20 +1,18 @@
 """Factors, inverses and eigenvectors by SciPy's LAPACK, without the interpreter's lock.
 
-`scipy.linalg` has them too, but keeps all other threads waiting for as long as they take. SciPy hands the
-addresses of the routines to Cython code; ctypes calls them there and lets go of the lock.
+`scipy.linalg` has them too, but keeps all other threads waiting for as long as they take.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, partial
 
 import numpy as np
 from scipy.linalg import cython_lapack
 
 from xlda._internal.arrays import Array
+from xlda._internal.fortran import routine
 
 _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 
@@ -98,12 +96,4 @@ def _call(name: str, letters: str, *arguments: int | Array) -> int:
     return failed.value
 
 
-@cache
-def _routine(name: str, n_texts: int, n_pointers: int) -> Callable[..., Any]:
-    capsule = cython_lapack.__pyx_capi__[name]
-    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    types = [ctypes.c_char_p] * n_texts + [ctypes.c_void_p] * n_pointers
-    routine: Callable[..., Any] = ctypes.CFUNCTYPE(None, *types)(get_pointer(capsule, get_name(capsule)))
-    return routine
+_routine = cache(partial(routine, cython_lapack))

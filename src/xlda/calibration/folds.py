@@ -23,8 +23,8 @@ LIKES: tuple[str, ...] = get_args(Like)
 
 BEST = 20  # classes that share the probability of an answer
 N_FOLDS = 10  # of samples, at least
-CLASSES_SCORED = 150_000  # by all these folds together: among many classes there are fewer folds,
-FEWEST_FOLDS = 3  # but so many
+CLASSES_SCORED = 150_000  # by all folds of samples together: where classes are many, there are fewer folds
+FEWEST_FOLDS = 3  # of samples, however many classes there are
 SHARE_OF_CLASSES = 0.2  # that may be taken out at once
 N_VISITS = 4  # folds of groups, or of clusters inside each class
 LARGEST_FOLD = 0.1  # of all samples

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from threading import Lock
 from typing import NamedTuple
 
@@ -160,9 +161,15 @@ def probes(d: int) -> Array:
     """Directions (d, n) along which a point is as long as it is, to some percent; always the same ones."""
     if d <= N_PROBES:
         return np.eye(d)
-    normal = np.random.default_rng(0).standard_normal((d, N_PROBES))
-    orthonormal: Array = np.linalg.qr(normal)[0] * (d / N_PROBES) ** 0.5
-    return orthonormal
+    return _orthogonal(d, N_PROBES)
+
+
+@cache
+def _orthogonal(d: int, n: int) -> Array:
+    normal = np.random.default_rng(0).standard_normal((d, n))
+    orthogonal: Array = np.linalg.qr(normal)[0] * (d / n) ** 0.5
+    orthogonal.flags.writeable = False  # all who ask get the same
+    return orthogonal
 
 
 class _Weights(NamedTuple):

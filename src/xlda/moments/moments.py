@@ -438,7 +438,7 @@ class Moments:
         tensors: dict[str, Array] = {
             "counts": self._counts[: self._n_classes],
             "origin": self._origin,
-            "offsets": self._offsets[: self._n_classes],
+            "offsets": self._offsets_of(slice(None)),
             "scatter": self.scatter,
         }
         if self.kept_spread is not None:

@@ -1,19 +1,18 @@
 """The symmetric rank-k product on a few threads, by SciPy's BLAS, without the interpreter's lock.
 
-`scipy.linalg.blas` has `?syrk` too, but keeps all other threads waiting for as long as it takes. SciPy hands
-the address of the routine to Cython code; ctypes calls it there and lets go of the lock.
+`scipy.linalg.blas` has `?syrk` too, but keeps all other threads waiting for as long as it takes.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_blas
 
 from xlda._internal.arrays import Array
+from xlda._internal.fortran import routine
 from xlda._internal.threads import in_parallel, in_parallel_with_blas, parts_for
 
 COLUMNS = 128  # added up at once
@@ -87,23 +86,13 @@ def _int(value: int) -> Any:
     return ctypes.byref(ctypes.c_int(value))
 
 
-def _routine(name: str, n_texts: int, n_pointers: int) -> Callable[..., None]:
-    capsule = cython_blas.__pyx_capi__[name]
-    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    arguments = [ctypes.c_char_p] * n_texts + [ctypes.c_void_p] * n_pointers
-    routine: Callable[..., None] = ctypes.CFUNCTYPE(None, *arguments)(get_pointer(capsule, get_name(capsule)))
-    return routine
-
-
 class _Blas:
     """The routines for one type of numbers."""
 
     def __init__(self, letter: str, number: type[ctypes.c_float] | type[ctypes.c_double]) -> None:
         self.number = number
-        self.gemm = _routine(f"{letter}gemm", 2, 11)
-        self.syrk = _routine(f"{letter}syrk", 2, 8)
+        self.gemm = routine(cython_blas, f"{letter}gemm", 2, 11)
+        self.syrk = routine(cython_blas, f"{letter}syrk", 2, 8)
 
 
 _BLAS = {

@@ -57,19 +57,8 @@ class MomentsView(Moments):
 
     def copied(self, kept: KeptSamples) -> Moments:
         """Moments that can learn and forget, apart from those that this is a view of, with these samples."""
-        tensors = {
-            "counts": self.counts,
-            "origin": self._origin,
-            "offsets": self._offsets_of(slice(None)),
-            "scatter": self.scatter,
-        }
-        numbers = {
-            "n_samples": self.n_samples,
-            "dof_of_dropped": self._dof_of_dropped,
-            "frozen_dof": self._frozen_dof,
-        }
-        moments = Moments.from_arrays(tensors, numbers)
-        moments.kept, moments.kept_spread = kept, self.kept_spread
+        moments = Moments.from_arrays(*self.to_arrays())
+        moments.kept = kept
         return moments
 
     def _offsets_of(self, rows: Rows | slice) -> Array:

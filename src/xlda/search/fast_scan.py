@@ -18,17 +18,16 @@ from xlda.search.coordinates import Coordinates, fisher_coordinates, nearness
 from xlda.search.protocol import AnyClasses, Changed, Index, OrderedClasses
 from xlda.search.ranking import best_columns, best_of, best_places
 from xlda.search.short_weights import ShortWeights
-from xlda.search.tuning import FIVE, Plan, enough, queries_to_tune
+from xlda.search.tuning import FIVE, Plan, Planned, enough, queries_to_tune
 
 PREFIXES = (256, 384)  # coordinates that codes tell of, and that candidates are scored by first
 LOOKED_THROUGH = 4096  # candidates among which the best is looked for when it is picked how many to keep
 SCORES_AT_ONCE = 2**22  # entries of a block of scores
 SPARED = 4  # one in so many candidates may be left out before others are looked for
-SAVED_AS = "fast scan"  # the plan, in a file
 
 
 @dataclass(frozen=True, eq=False)
-class FastScan:
+class FastScan(Planned):
     """FAISS's fast scan of the codes of all classes, a closer look at the best of them, and exact scores.
 
     Codes tell of the first coordinates, those in which classes differ most. How many candidates are kept is
@@ -37,14 +36,7 @@ class FastScan:
     the same target and about as many classes.
     """
 
-    target: float = 0.999
-    queries: Array | None = None
-    seed: int = 0
-    plan: Plan | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.target < 1:
-            raise ValueError(f"target is a share between 0 and 1; got {self.target!r}.")
+    saved_as = "fast scan"
 
     def index(self, classes: AnyClasses, previous: Index | None = None) -> FastScanIndex:
         """Compute codes; pick how many candidates to keep, where it was not picked for so many classes."""
@@ -73,7 +65,7 @@ class FastScan:
         else:
             codebook, codes = coded(tensors, edges[1], len(parts[0]))
         prefixes = tuple(edges[1:] if len(edges) < 4 else edges[1:3])
-        plan = self._last_plan(previous)
+        plan = self.last_plan(previous)
         if plan is None or not plan.is_for(int(classes.live.sum())) or plan.prefixes != prefixes:
             plan = Plan(prefixes, prefixes, prefixes, 0, self.target, 0, 0.0)  # until it is picked
         index = _laid_out(self, plan, codebook, codes, coordinates, parts, rows)
@@ -98,20 +90,6 @@ class FastScan:
             n_queries=len(queries),
             agreement=float(found.mean()),
         )
-
-    def restored(self, saved: dict[str, Any]) -> FastScan:
-        """See `Restoring`. A plan of one's own, and queries to make one for, come first."""
-        if self.queries is not None or self.plan is not None:
-            return self
-        return replace(self, plan=Plan.from_json(saved.get(SAVED_AS)))
-
-    def _last_plan(self, previous: Index | None) -> Plan | None:
-        """That of the last index, if it was picked in the same way, or the one given."""
-        if isinstance(previous, FastScanIndex):
-            last = previous.search
-            if (last.target, last.seed) == (self.target, self.seed) and last.queries is self.queries:
-                return previous.plan
-        return self.plan if self.plan is not None and self.plan.target == self.target else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +215,7 @@ class FastScanIndex:
 
     def to_save(self) -> dict[str, Any]:
         """See `Saving`: the plan."""
-        return {SAVED_AS: asdict(self.plan)}
+        return {self.search.saved_as: asdict(self.plan)}
 
     def describe(self) -> dict[str, Any]:
         """See `Index`."""

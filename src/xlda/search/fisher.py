@@ -19,17 +19,25 @@ from xlda.search.first_stage import FirstStage
 from xlda.search.protocol import AnyClasses, Changed, Classes, Index, OrderedClasses
 from xlda.search.ranking import about_the_best, best_of, best_places
 from xlda.search.short_weights import ShortWeights
-from xlda.search.tuning import GATHERED, MOST_COORDINATES, ROW, Plan, edges_of, queries_to_tune, tuned
+from xlda.search.tuning import (
+    GATHERED,
+    MOST_COORDINATES,
+    ROW,
+    Plan,
+    Planned,
+    edges_of,
+    queries_to_tune,
+    tuned,
+)
 
 SCORES_AT_ONCE = 2**22  # entries of the largest block of scores
 MANY_QUERIES = 8  # from which on a matrix product of all coordinates pays
 PRODUCT = 0.026  # nanoseconds for a multiplication in a matrix product
-SAVED_AS = "fisher"  # the plan, in a file
 SEARCHED = 200_000.0  # to search for one of many queries, beside the products
 
 
 @dataclass(frozen=True, eq=False)
-class Fisher:
+class Fisher(Planned):
     """Nearest class in the coordinates of `xlda.search.coordinates`, by stages.
 
     The first stage looks at a prefix of the coordinates for all classes and keeps the best; the next looks at
@@ -39,18 +47,11 @@ class Fisher:
     picked. `plan` is what was picked before, for the same target and about as many classes.
     """
 
-    target: float = 0.999
-    queries: Array | None = None
-    seed: int = 0
-    plan: Plan | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 < self.target < 1:
-            raise ValueError(f"target is a share between 0 and 1; got {self.target!r}.")
+    saved_as = "fisher"
 
     def index(self, classes: AnyClasses, previous: Index | None = None) -> FisherIndex:
         """Compute coordinates, O(d^3 + C d p); make a plan, where the last is not for so many classes."""
-        plan = self._last_plan(previous)
+        plan = self.last_plan(previous)
         n_live = int(classes.live.sum())
         if plan is not None and not (plan.is_for(n_live) and plan.prefixes[-1] <= len(classes.centre)):
             plan = None
@@ -90,20 +91,6 @@ class Fisher:
         else:
             stages = nearness(points, priors, [0, *plan.prefixes])
         return _laid_out(self, plan, coordinates, FirstStage.of(stages[0]), stages[1:], classes.rows)
-
-    def restored(self, saved: dict[str, Any]) -> Fisher:
-        """See `Restoring`. A plan of one's own, and queries to make one for, come first."""
-        if self.queries is not None or self.plan is not None:
-            return self
-        return replace(self, plan=Plan.from_json(saved.get(SAVED_AS)))
-
-    def _last_plan(self, previous: Index | None) -> Plan | None:
-        """That of the last index, if it was picked in the same way, or the one given."""
-        if isinstance(previous, FisherIndex):
-            last = previous.search
-            if (last.target, last.seed) == (self.target, self.seed) and last.queries is self.queries:
-                return previous.plan
-        return self.plan if self.plan is not None and self.plan.target == self.target else None
 
 
 class _Unseen(NamedTuple):
@@ -233,7 +220,7 @@ class FisherIndex:
 
     def to_save(self) -> dict[str, Any]:
         """See `Saving`: the plan."""
-        return {SAVED_AS: asdict(self.plan)}
+        return {self.search.saved_as: asdict(self.plan)}
 
     def columns(self) -> list[Columns] | None:
         """See `InColumns`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, combinations, pairwise
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -77,6 +77,40 @@ class Plan:
     def edges(self, width: int) -> list[int]:
         """Where the coordinates of each stage begin, and those after the last, and where they end."""
         return [0, *self.prefixes] if self.prefixes[-1] == width else [0, *self.prefixes, width]
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A search that is tuned: by `queries` where given, else by queries drawn from the model."""
+
+    target: float = 0.999
+    queries: Array | None = None
+    seed: int = 0
+    plan: Plan | None = None
+
+    saved_as: ClassVar[str]  # the plan, in a file
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target < 1:
+            raise ValueError(f"target is a share between 0 and 1; got {self.target!r}.")
+
+    def restored(self, saved: dict[str, Any]) -> Self:
+        """See `Restoring`. A plan of one's own, and queries to make one for, come first."""
+        if self.queries is not None or self.plan is not None:
+            return self
+        return replace(self, plan=Plan.from_json(saved.get(self.saved_as)))
+
+    def last_plan(self, previous: Any) -> Plan | None:
+        """That of the last index, if it was picked in the same way, or the one given."""
+        last = getattr(previous, "search", None)
+        if isinstance(last, type(self)) and last._is_tuned_as(self):
+            found: Plan = previous.plan
+            return found
+        return self.plan if self.plan is not None and self.plan.target == self.target else None
+
+    def _is_tuned_as(self, other: Planned) -> bool:
+        settings = (self.target, self.seed) == (other.target, other.seed)
+        return settings and self.queries is other.queries
 
 
 def _are_counts(values: Any) -> bool:
