@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xlda.head.model_samples import ModelSampler
+from xlda.head.model_samples import ModelSampler, kept_queries
 from xlda.moments import Moments
 
 
@@ -42,3 +42,18 @@ def test_one_sample_in_all_gives_queries_too(rng):
     queries, own = ModelSampler(moments, np.full(3, 5.0), rng).queries(10, rng)
     assert np.isfinite(queries).all()
     assert (own == 0).all()
+
+
+def test_kept_samples_are_as_far_from_the_learned_mean_as_new_ones(rng):
+    """Of three samples a class, each is nearer to their mean than a fourth one is: that is made up for."""
+    true = rng.normal(size=(600, 4)) * 3
+    moments = Moments(4, check_samples=2000)
+    moments.kept.name(range(601), [int(number) for number in rng.integers(1, 2**62, 601)])
+    moments.update(np.repeat(true, 3, axis=0) + rng.normal(size=(1800, 4)), np.repeat(np.arange(600), 3))
+    moments.update(rng.normal(size=(1, 4)), [600])  # the only one of its class says nothing
+    kept, queries = moments.kept.samples(), kept_queries(moments, 5000, rng)
+    several = kept.rows < 600
+    assert len(queries) == several.sum() > 1500
+    apart = queries - moments.means_from(np.zeros(4), kept.rows[several])
+    np.testing.assert_allclose(np.square(apart).mean(axis=0), 1 + 1 / 3, rtol=0.15)
+    assert len(kept_queries(moments, 100, rng)) == 100

@@ -338,3 +338,28 @@ def test_new_classes_among_known_ones(size, half, rng):
     np.testing.assert_allclose(learned.counts[learned.counts > 0], list(counts.values()))
     np.testing.assert_allclose(learned.means[learned.counts > 0], list(means.values()), atol=tolerance)
     np.testing.assert_allclose(learned.covariance(), covariance, atol=tolerance * np.abs(covariance).max())
+
+
+@pytest.mark.parametrize("kind", [Moments, PublishedMoments])
+def test_classes_with_samples_are_counted_whatever_happens_to_them(kind, rng):
+    moments, X = kind(3), rng.normal(size=(40, 3))
+    some = np.arange(40) % 9
+    for change in (
+        lambda: moments.update(X[:1], [4]),
+        lambda: moments.update(X[:2], [4, 6]),
+        lambda: moments.update(X, some),
+        lambda: moments.drop(2),
+        *(
+            ()
+            if kind is PublishedMoments
+            else (
+                lambda: moments.join(3, 5),
+                lambda: moments.forget(X[7:8], [7]),
+                lambda: moments.forget(X[some == 8], some[some == 8]),
+                lambda: moments.merge(Moments(3) + moments, np.arange(9) + 4),
+            )
+        ),
+    ):
+        change()
+        assert moments.n_seen == np.count_nonzero(moments.counts)
+        assert pickle.loads(pickle.dumps(moments)).n_seen == moments.n_seen

@@ -194,7 +194,13 @@ def test_short_weights_are_weights_but_for_rounding(rng):
     patched = short.with_rows(weights[:2] / 2, np.array([7, 5001]), 5002)
     assert (np.abs(patched.whole()[[7, 5001]] - weights[:2] / 2) <= 0.51 * step).all()
     assert not patched.numbers[5000].any()
-    assert short.with_rows(3 * np.abs(weights).max(axis=0)[None], np.array([0]), 5000) is None
+    larger = 3 * np.abs(weights).max(axis=0)[None]
+    wider = short.with_rows(larger, np.array([0]), 5000)
+    assert (np.abs(wider.whole()[1:] - weights[1:]) <= 4 * step).all()
+    assert (np.abs(wider.whole()[0] - larger[0]) <= 4 * step).all()
+    assert wider.with_rows(2 * larger, np.array([1]), 5000).scale is not wider.scale
+    np.testing.assert_array_equal(wider.with_rows(2 * larger, np.array([1]), 5000).scale, wider.scale)
+    assert short.with_rows(5 * np.abs(weights).max(axis=0)[None], np.array([0]), 5000) is None
 
 
 # -- the first coordinates, all in one product

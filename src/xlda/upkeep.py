@@ -98,7 +98,7 @@ class Upkeep:
             self._changed.append(rows)
             self._n_changed += len(rows)
             if self._n_changed > 2 * self.served.head.n_rows + MOST_NOTED:
-                self._changed = [np.unique(np.concatenate(self._changed))]
+                self._changed = [self._rows_changed()]
                 self._n_changed = len(self._changed[0])
         self.version += 1  # who sees this and then waits for the lock sees all of the change
 
@@ -115,8 +115,7 @@ class Upkeep:
             return self._serve(self._renewed(known, scoring), 0.0)
         head = last.head
         if self._changed:
-            rows = np.unique(np.concatenate(self._changed))
-            head = head.updated(known.moments, known.labels.table(), rows, known.layer_rows)
+            head = head.updated(known.moments, known.labels.table(), self._rows_changed(), known.layer_rows)
             if not head.n_seen:
                 raise nothing_seen()
         if not background:
@@ -194,6 +193,11 @@ class Upkeep:
             layer_rows=layer_rows,
         )
 
+    def _rows_changed(self) -> Rows:
+        """Rows that the head does not have yet, in order, none twice."""
+        rows = self._changed[0] if len(self._changed) == 1 else np.concatenate(self._changed)
+        return rows if len(rows) == 1 else np.unique(rows)
+
     def _may_begin(self) -> bool:
         under_way = self._renewal is not None and self._renewal.is_alive
         return not under_way and time.monotonic() >= self._rest_until
@@ -216,7 +220,7 @@ class Upkeep:
                 self._renewal, self._rest_until = None, time.monotonic() + rest
 
         make = self._new_head(known, scoring) if settled is None else settled.settled
-        renewal = self._renewal = Renewal(known, make, take_over, end)
+        renewal = self._renewal = Renewal(known, make, take_over, end, with_covariance=settled is None)
         renewal.start()
 
     def _is_due(self, last: Served, renew: float, moments: Moments, layer_rows: LayerRows | None) -> bool:

@@ -26,6 +26,7 @@ from xlda.head.class_spread import ClassSpread, probes
 from xlda.head.count_table import CountTable, groups_of
 from xlda.head.covariance import Whitening
 from xlda.head.layer_prior import LayerPrior
+from xlda.head.model_samples import kept_queries
 from xlda.head.plain_space import check_half
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns, Squares
@@ -139,14 +140,15 @@ class BayesSpace:
         """Rows as `moments` has them now, and the space that they are in: it may have grown by directions."""
         counts = moments.counts_of(rows)
         raw = moments.means_from(self.centre, rows)
-        if not counts.all():
+        if np.count_nonzero(counts) < len(counts):
             raw[counts == 0] = 0.0
         means = few_times(raw, self.rotation[:, : self.n_coordinates])
         space, rated = self._rated(rows, counts)
         space, added = space._with_directions(raw, means, counts)
         weights, beyond = means * space.table.gain[rated.made_from], np.zeros(len(rows), means.dtype)
-        apart: Array = np.asarray(added.any(axis=1))
-        if apart.any():
+        apart: Array = np.zeros(len(rows), bool)
+        if np.count_nonzero(added):
+            apart = np.asarray(added.any(axis=1))
             beyond -= 0.5 * np.einsum("ij,ij->i", added, added)
             weights = np.concatenate([weights, added], axis=1)
         weights, beyond = space._with_layer(rows, rated, weights, beyond, with_priors)
@@ -156,7 +158,8 @@ class BayesSpace:
     def _rated(self, rows: Rows, counts: Array) -> tuple[BayesSpace, _Rated]:
         """What so many samples of these rows are worth, and the space whose table has all these counts."""
         seen = counts > 0
-        table, made_from = self.table.extended(np.where(seen, counts, self.table.counts[0]))
+        some = counts if np.count_nonzero(seen) == len(seen) else np.where(seen, counts, self.table.counts[0])
+        table, made_from = self.table.extended(some)
         if self.layer is None:
             space = self if table is self.table else replace(self, table=table)
             return space, _Rated(counts, made_from, made_from, seen)
@@ -185,8 +188,10 @@ class BayesSpace:
 
         That they vary there by more than others do is left to the next renewal.
         """
-        about = np.square(few_times(raw, self.probe)).sum(axis=1)
-        if not (about > UNSURE * self._far(counts, about)).any():
+        about = few_times(raw, self.probe)
+        about = np.einsum("ij,ij->i", about, about)
+        n_unsure = np.count_nonzero(about > UNSURE * self._least_far(counts))
+        if not n_unsure or not (about > UNSURE * self._far(counts, about)).any():
             return self, np.zeros((len(raw), self.directions.shape[1]), raw.dtype)
         outside = few_times(raw, self.whitening) - few_times(means, self.basis.T)
         squares = np.square(outside).sum(axis=1)
@@ -230,11 +235,16 @@ class BayesSpace:
         out.
         """
         share = self._share(counts, squares)
-        far = WORTH_A_DIRECTION / (share * (1.0 - 0.5 * share))
-        if self.spread.left_out is not None:
-            usual = self.spread.left_out.true + self.spread.left_out.noise / np.maximum(counts, EMPTY)
-            far = np.maximum(far, UNUSUAL * usual)
+        far: Array = np.maximum(WORTH_A_DIRECTION / (share * (1.0 - 0.5 * share)), self._least_far(counts))
         return far
+
+    def _least_far(self, counts: Array) -> Array:
+        """That distance is never less, whatever the class means say; it takes less time to know."""
+        least = 2.0 * WORTH_A_DIRECTION  # by a share of 1
+        if self.spread.left_out is None:
+            return np.full(len(counts), least)
+        usual = self.spread.left_out.true + self.spread.left_out.noise / np.maximum(counts, EMPTY)
+        return np.maximum(least, UNUSUAL * usual)
 
     def lying_outside(self, moments: Moments) -> Rows:
         """Classes that lie so far outside of the coordinates that each may need a direction, the farthest."""
@@ -287,6 +297,9 @@ class BayesSpace:
             queries: Array = means(rows) + noise * spread.astype(self.centre.dtype)
             return queries, rows
 
+        def kept(n: int, rng: np.random.Generator) -> Array:
+            return self.queries(kept_queries(moments, n, rng))
+
         def parts(edges: Sequence[int]) -> list[Columns]:
             return space._parts(moments, rated, edges, with_priors)
 
@@ -298,6 +311,7 @@ class BayesSpace:
             self.centre.dtype,
             means,
             draw,
+            kept,
             self.queries,
         )
 

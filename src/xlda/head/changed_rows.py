@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-
-A_FEW = 8  # rows, sought one by one among those there are
 
 
 class NewRows(NamedTuple):
@@ -32,44 +30,47 @@ class ChangedRows:
     """
 
     log: _Log
-    rows: Rows  # (n,)
     bias: Array  # (n,)
-    half_norms: Array  # (n,)
-    groups: Rows  # (n,)
-    apart: Array  # (n,)
 
     @classmethod
     def none_of(cls, width: int, dtype: np.dtype[np.floating]) -> ChangedRows:
         """No rows yet, of at most so many coordinates."""
-        numbers, rows = np.empty(0, dtype), np.empty(0, np.intp)
-        return cls(_Log(np.empty((0, width), dtype)), rows, numbers, numbers, rows, np.empty(0, bool))
+        return cls(_Log.of(0, width, dtype), np.empty(0, dtype))
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.bias)
+
+    @property
+    def rows(self) -> Rows:
+        """Row of each entry, (n,)."""
+        return self.log.rows[: len(self)]
 
     @property
     def weights(self) -> Array:
         """Weights of each entry, (n, width)."""
         return self.log.weights[: len(self)]
 
+    @property
+    def half_norms(self) -> Array:
+        """Half norm of each entry, (n,)."""
+        return self.log.half_norms[: len(self)]
+
+    @property
+    def groups(self) -> Rows:
+        """Group of each entry, (n,)."""
+        return self.log.groups[: len(self)]
+
+    @property
+    def apart(self) -> Array:
+        """Whether an entry needs coordinates that the settled rows do not have, (n,)."""
+        return self.log.apart[: len(self)]
+
     def extended(self, rows: Rows, new: NewRows) -> ChangedRows:
         """These entries, and after them the new ones. Costs O(n + len(rows) width)."""
-        kept = self.bias.copy()
-        if len(rows) <= A_FEW:
-            kept[(self.rows[:, None] == rows).any(axis=1)] = -np.inf
-        else:
-            kept[np.isin(self.rows, rows)] = -np.inf
-        groups = np.zeros(len(rows), np.intp) if new.groups is None else new.groups
-        apart = np.zeros(len(rows), bool) if new.apart is None else new.apart
-        return replace(
-            self,
-            log=self.log.extended(len(self), new.weights),
-            rows=np.concatenate([self.rows, rows]),
-            bias=np.concatenate([kept, new.bias]),
-            half_norms=np.concatenate([self.half_norms, new.half_norms]),
-            groups=np.concatenate([self.groups, groups]),
-            apart=np.concatenate([self.apart, apart]),
-        )
+        bias = np.concatenate([self.bias, new.bias])
+        replaced = self.rows == rows if len(rows) == 1 else np.isin(self.rows, rows)
+        bias[: len(self)][replaced] = -np.inf
+        return ChangedRows(self.log.extended(len(self), rows, new), bias)
 
     @cached_property
     def newest(self) -> tuple[Rows, Rows]:
@@ -92,16 +93,34 @@ class ChangedRows:
 class _Log:
     """Memory that is only ever added to, so that all who know its first entries may share it."""
 
+    rows: Rows
     weights: Array
+    half_norms: Array
+    groups: Rows
+    apart: Array
     n: int = 0
 
-    def extended(self, n_known: int, weights: Array) -> _Log:
-        """A log whose first entries are `n_known` of these and then `weights`, perhaps of fewer columns."""
-        n, log = n_known + len(weights), self
+    @classmethod
+    def of(cls, n: int, width: int, dtype: np.dtype[np.floating]) -> _Log:
+        """Room for so many entries."""
+        rows, groups, apart = np.zeros(n, np.intp), np.zeros(n, np.intp), np.zeros(n, bool)
+        return cls(rows, np.zeros((n, width), dtype), np.zeros(n, dtype), groups, apart)
+
+    def extended(self, n_known: int, rows: Rows, new: NewRows) -> _Log:
+        """A log whose first entries are `n_known` of these and then the new, perhaps of fewer columns."""
+        n, log = n_known + len(rows), self
         if n_known != self.n or n > len(self.weights):
-            log = _Log(np.empty((2 * n, self.weights.shape[1]), self.weights.dtype))
-            log.weights[:n_known] = self.weights[:n_known]
-        log.weights[n_known:n, : weights.shape[1]] = weights
-        log.weights[n_known:n, weights.shape[1] :] = 0.0
+            log = _Log.of(2 * n, self.weights.shape[1], self.weights.dtype)
+            for mine, theirs in zip(self._arrays, log._arrays, strict=True):
+                theirs[:n_known] = mine[:n_known]
+        log.rows[n_known:n], log.half_norms[n_known:n] = rows, new.half_norms
+        log.weights[n_known:n, : new.weights.shape[1]] = new.weights
+        log.weights[n_known:n, new.weights.shape[1] :] = 0.0
+        log.groups[n_known:n] = 0 if new.groups is None else new.groups
+        log.apart[n_known:n] = False if new.apart is None else new.apart
         log.n = n
         return log
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.rows, self.weights, self.half_norms, self.groups, self.apart

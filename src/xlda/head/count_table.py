@@ -47,6 +47,8 @@ class CountTable:
     variance: Array  # (n_groups, width), float64: v
     gain: Array  # (n_groups, width): a / v, which turns a mean into weights
     curvature: Array  # (n_groups, width): half of 1 / v, less that of the first group
+    half_variance: Array  # (n_groups, width)
+    half_logs: Array  # (n_groups, width + 1), float64: of v, summed over the coordinates before each
     reference: Array  # (width,): half of 1 / v of the first group
 
     @classmethod
@@ -58,9 +60,9 @@ class CountTable:
     def in_order(cls, psi: Array, counts: Array, dtype: np.dtype[np.floating]) -> CountTable:
         """A table of these counts, in the order in which they are given."""
         reference = 0.5 / _variance(psi, counts[:1])[0]
-        nothing = np.empty((0, len(psi)))
-        empty = cls(psi, counts[:0], nothing, nothing.astype(dtype), nothing.astype(dtype), reference)
-        return empty._with(counts)
+        exact, nothing = np.empty((0, len(psi))), np.empty((0, len(psi)), dtype)
+        sums = np.empty((0, len(psi) + 1))
+        return cls(psi, counts[:0], exact, nothing, nothing, nothing, sums, reference)._with(counts)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -68,7 +70,8 @@ class CountTable:
     @property
     def nbytes(self) -> int:
         """Memory."""
-        return self.variance.nbytes + self.gain.nbytes + self.curvature.nbytes
+        tables = [self.variance, self.gain, self.curvature, self.half_variance, self.half_logs]
+        return sum(table.nbytes for table in tables)
 
     def extended(self, counts: Array) -> tuple[CountTable, Rows]:
         """A table that has these counts too, and the group of each; where it has many, near ones will do."""
@@ -87,9 +90,10 @@ class CountTable:
     def _found(self, counts: Array) -> Rows | None:
         """The group of each of these, if there is one for all."""
         order, ordered = self._in_order
-        places = ordered.searchsorted(counts).clip(max=len(ordered) - 1)
-        found: Rows = order[places]
-        return found if (ordered[places] == counts).all() else None
+        places = ordered.searchsorted(counts)
+        found: Rows = order.take(places, mode="clip")
+        n_same = np.count_nonzero(ordered.take(places, mode="clip") == counts)
+        return found if n_same == len(counts) else None
 
     @cached_property
     def _in_order(self) -> tuple[Rows, Array]:
@@ -108,14 +112,14 @@ class CountTable:
     def of_means(self, weights: Array, groups: Rows, start: int = 0) -> Array:
         """What the means add to that, (n,)."""
         products = weights * weights
-        products *= self._half_variance[:, start : start + weights.shape[1]].take(groups, axis=0)
+        products *= self.half_variance[:, start : start + weights.shape[1]].take(groups, axis=0)
         added: Array = -products.sum(axis=1)
         return added
 
     def of_variances(self, groups: Rows, start: int, stop: int) -> Array:
         """What the variances add to that, (n,), less what those of the first group do."""
-        logs = self._half_logs_up_to[:, stop] - self._half_logs_up_to[:, start]
-        added: Array = logs[0] - logs[groups]
+        last, first = self.half_logs[:, stop], self.half_logs[:, start]
+        added: Array = (last[0] - first[0]) - (last[groups] - first[groups])
         return added
 
     def of_no_samples(self, queries: Array) -> Array:
@@ -128,7 +132,7 @@ class CountTable:
     def _of_nothing(self) -> tuple[Array, float]:
         """Curvature and offset of a class without samples."""
         variance = 1.0 + self.psi
-        offset = float(self._half_logs[0].sum() - 0.5 * np.log(variance).sum())
+        offset = float(self.half_logs[0, -1] - 0.5 * np.log(variance).sum())
         return self.reference - 0.5 / variance, offset
 
     @cached_property
@@ -137,34 +141,24 @@ class CountTable:
         typical: Array = (1.0 + self.psi).astype(self.gain.dtype)
         return typical
 
-    @cached_property
-    def _half_variance(self) -> Array:
-        return (0.5 * self.variance).astype(self.gain.dtype)
-
-    @cached_property
-    def _half_logs_up_to(self) -> Array:
-        """Sums of the coordinates before each, (n_groups, width + 1)."""
-        sums = np.zeros((len(self), len(self.psi) + 1))
-        np.cumsum(self._half_logs, axis=1, out=sums[:, 1:])
-        return sums
-
-    @cached_property
-    def _half_logs(self) -> Array:
-        logs: Array = 0.5 * np.log(self.variance)
-        return logs
-
     def _with(self, counts: Array) -> CountTable:
         variance = _variance(self.psi, counts)
         known = counts[:, None] * self.psi
-        gain = known / (known + 1) / variance
-        curvature = self.reference - 0.5 / variance
+        logs = np.zeros((len(counts), len(self.psi) + 1))
+        np.cumsum(0.5 * np.log(variance), axis=1, out=logs[:, 1:])
         return replace(
             self,
             counts=np.concatenate([self.counts, counts]),
-            variance=np.vstack([self.variance, variance]),
-            gain=np.vstack([self.gain, gain.astype(self.gain.dtype)]),
-            curvature=np.vstack([self.curvature, curvature.astype(self.curvature.dtype)]),
+            variance=_followed_by(self.variance, variance),
+            gain=_followed_by(self.gain, known / (known + 1) / variance),
+            curvature=_followed_by(self.curvature, self.reference - 0.5 / variance),
+            half_variance=_followed_by(self.half_variance, 0.5 * variance),
+            half_logs=_followed_by(self.half_logs, logs),
         )
+
+
+def _followed_by(table: Array, more: Array) -> Array:
+    return np.concatenate([table, more.astype(table.dtype)])
 
 
 def _variance(psi: Array, counts: Array) -> Array:

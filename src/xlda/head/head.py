@@ -27,7 +27,7 @@ from xlda.head.covariance import (
 )
 from xlda.head.layer_prior import fitted_prior, with_layer_directions
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
-from xlda.head.model_samples import sampled_queries
+from xlda.head.model_samples import kept_queries, sampled_queries
 from xlda.head.plain_space import PlainSpace
 from xlda.labels import LabelTable
 from xlda.moments import Moments
@@ -268,7 +268,7 @@ class Head:
 
 def most_changed(n_rows: int) -> int:
     """Rows to keep beside the others: every query reads each, but bringing them in copies all weights."""
-    return min(max(FEWEST_CHANGED, min(round(9 * math.sqrt(n_rows)), n_rows // 4)), MOST_CHANGED)
+    return min(max(FEWEST_CHANGED, min(round(3 * math.sqrt(n_rows)), n_rows // 4)), MOST_CHANGED)
 
 
 def new_head(
@@ -383,8 +383,11 @@ def _plain(wanted: _Wanted) -> tuple[PlainSpace, float, Index, FittedLayerRows |
     def draw(n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
         return sampled_queries(moments, centre, n, rng)
 
+    def kept(n: int, rng: np.random.Generator) -> Array:
+        return space.queries(kept_queries(moments, n, rng))
+
     rows = ClassRows((new.weights,), new.bias)
-    classes = Classes(rows, new.half_norms, space.inverse, centre, means, draw, space.queries)
+    classes = Classes(rows, new.half_norms, space.inverse, centre, means, draw, kept, space.queries)
     return space, used, search.index(classes, wanted.last), fitted
 
 

@@ -1,4 +1,4 @@
-"""Queries drawn from a model, as they may well come."""
+"""Queries as they may well come: drawn from a model, or made of samples that were kept."""
 
 from __future__ import annotations
 
@@ -68,6 +68,22 @@ class ModelSampler:
 def sampled_queries(moments: Moments, centre: Array, n: int, rng: np.random.Generator) -> tuple[Array, Rows]:
     """`n` embeddings less `centre`, (n, d), of learned classes drawn at random, and their rows (n,)."""
     return ModelSampler(moments, centre, rng).queries(n, rng)
+
+
+def kept_queries(moments: Moments, n: int, rng: np.random.Generator) -> Array:
+    """At most `n` of the samples kept for checking, (m, d), as far from the mean of a class as new ones are.
+
+    Real samples lie farther out than what is drawn from a model, some of them far farther. One of k that made
+    a mean is nearer to it than a new one would be: by sqrt((k - 1) / (k + 1)).
+    """
+    kept = moments.kept.samples()
+    counts = moments.counts_of(kept.rows)
+    some = np.flatnonzero(counts >= 2)
+    some = np.sort(rng.permutation(some)[:n])
+    means = moments.means_from(np.zeros(moments.n_features), kept.rows[some])
+    apart = np.sqrt((counts[some] + 1) / (counts[some] - 1))[:, None]
+    queries: Array = means + (kept.embeddings[some] - means) * apart
+    return queries.astype(moments.dtype)
 
 
 def _root(matrix: Array) -> Array:

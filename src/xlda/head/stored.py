@@ -164,7 +164,7 @@ def _columns(section: Section, space: BayesSpace, groups: Array, moments: Moment
         name = f"part_{number}"
         weights: Array | ShortWeights
         if f"{name}_numbers" in section.tensors:
-            numbers = section.tensor(f"{name}_numbers", (np.int16,), (n_rows, None))
+            numbers = section.tensor(f"{name}_numbers", (np.int16, np.int8), (n_rows, None))
             scale = section.tensor(f"{name}_scale", (np.float32,), numbers.shape[1:])
             weights = ShortWeights(numbers, scale)
         else:

@@ -59,6 +59,7 @@ class Moments:
         self._n_classes = 0
         self._n_samples = 0
         self._counts = np.zeros(0)
+        self._n_seen: int | None = 0  # classes that have samples; None where nobody has counted them
         self._origin = np.zeros(n_features, np.float32)
         self._shift: Array | None = None  # the origin where it is not zero
         self._has_origin = False
@@ -188,7 +189,9 @@ class Moments:
     def n_seen(self) -> int:
         """Classes that have samples."""
         self.check_whole()
-        return int(np.count_nonzero(self._counts[: self._n_classes]))
+        if self._n_seen is None:
+            self._n_seen = int(np.count_nonzero(self._counts[: self._n_classes]))
+        return self._n_seen
 
     # -- learning
 
@@ -372,7 +375,8 @@ class Moments:
     def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
         """One sample: the formula of one row, without the cost of a batch."""
         self.grow(row + 1)
-        self._keep_for_views(np.array([row]))
+        if self.views:
+            self._keep_for_views(np.array([row]))
         before = float(self._counts[row])
         after = left(before, before + sign * weight)
         offset = self._offsets[row]
@@ -387,11 +391,14 @@ class Moments:
         if not after:
             offset[:] = 0.0
         self._counts[row] = after
+        if self._n_seen is not None:
+            self._n_seen += bool(after) - bool(before)
 
     def _absorb_many(
         self, embeddings: Array, origin: Array | None, rows: Rows, weights: Array, sign: int
     ) -> None:
         """A batch, piece by piece; `embeddings - origin` are offsets."""
+        self._n_seen = None
         self.grow(int(rows.max(initial=-1)) + 1)
         self._keep_for_views(rows)
         for start in range(0, len(rows), PIECE):
@@ -421,14 +428,14 @@ class Moments:
 
     def _keep_for_views(self, rows: Rows) -> None:
         """Tell those who look at these moments that means are about to change."""
-        if self.views:
-            for view in tuple(self.views):
-                view.keep(rows)
+        for view in tuple(self.views):
+            view.keep(rows)
 
     def _clear(self, row: int) -> None:
         self._keep_for_views(np.array([row]))
         self._counts[row] = 0.0
         self._offsets[row] = 0.0
+        self._n_seen = None
 
     # -- leaving and coming back
 
@@ -459,7 +466,7 @@ class Moments:
         moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
         moments._origin = tensors["origin"]
         moments._n_classes = len(offsets)
-        moments._counts, moments._offsets = tensors["counts"], offsets
+        moments._counts, moments._offsets, moments._n_seen = tensors["counts"], offsets, None
         moments._set_origin(tensors["origin"])
         moments._scatter = Scatter(moments.n_features, moments._origin.dtype)
         moments._scatter.replace(tensors["scatter"])

@@ -38,6 +38,7 @@ class PublishedMoments(Moments):
         self.widen(embeddings.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
         self._keep_for_views(rows)
+        self._n_seen = None
         for embedding, row in zip(embeddings, rows, strict=True):
             residual = embedding.astype(self.dtype) - self._offsets[row]
             if not self.frozen:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.moments import Moments
 
 
@@ -23,12 +23,14 @@ class MomentsView(Moments):
         moments.check_whole()
         super().__init__(moments.n_features, moments.half)
         self._n_classes, self._n_samples = moments.n_classes, moments.n_samples
-        self._counts = moments.counts
+        self._counts, self._n_seen = moments.counts, moments.n_seen
         self._origin, self._has_origin = moments._origin, moments._has_origin
         self._offsets = moments._offsets
         self._frozen_dof, self._dof_of_dropped = moments._frozen_dof, moments._dof_of_dropped
         self._dof, self.kept_spread = moments.dof, moments.kept_spread
         self._scatter_then = moments.scatter if with_covariance else None
+        if with_covariance:
+            self.kept = copy.deepcopy(moments.kept)
         self._is_kept = np.zeros(self._n_classes, bool)
         self._kept: dict[int, Array] = {}  # means that have changed since, as they were
         moments.views.add(self)
@@ -55,10 +57,10 @@ class MomentsView(Moments):
             raise ValueError("This view of the moments was made without the covariance.")
         return self._scatter_then.copy()
 
-    def copied(self, kept: KeptSamples) -> Moments:
-        """Moments that can learn and forget, apart from those that this is a view of, with these samples."""
+    def copied(self) -> Moments:
+        """Moments that can learn and forget, apart from those that this is a view of."""
         moments = Moments.from_arrays(*self.to_arrays())
-        moments.kept = kept
+        moments.kept = self.kept
         return moments
 
     def _offsets_of(self, rows: Rows | slice) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 import weakref
@@ -62,9 +61,9 @@ class Calibrating(Predictor):
         with self._locked("calibrate") as model:
             if model.moments.n_seen < 2:
                 raise ValueError("calibrate needs two classes or more.")
-            view, kept = MomentsView(model.moments, with_covariance=True), copy.deepcopy(model.moments.kept)
+            view = MomentsView(model.moments, with_covariance=True)
             table, layer_rows = model.labels.table(), model.layer_rows
-        moments = view.copied(kept)  # which takes a while, and nobody need wait for it
+        moments = view.copied()  # which takes a while, and nobody need wait for it
         del view
 
         def head_of(some: Moments) -> Head:

@@ -45,7 +45,7 @@ class Squares:
         added: Array = self.of(query).take(self.groups.take(rows))
         return added
 
-    def taken(self, rows: Rows) -> Squares:
+    def taken(self, rows: Rows | slice) -> Squares:
         """The same for some rows."""
         return replace(self, groups=self.groups[rows])
 
@@ -128,7 +128,7 @@ class ClassRows:
             start = stop
         return scores
 
-    def taken(self, rows: Rows) -> ClassRows:
+    def taken(self, rows: Rows | slice) -> ClassRows:
         """Some of the rows."""
         squares = None if self.squares is None else self.squares.taken(rows)
         return ClassRows(tuple(part[rows] for part in self.parts), self.bias[rows], squares)
@@ -187,6 +187,22 @@ class Columns:
             scores += self.squares.of_rows(query, rows)
         return scores
 
+    def scores_of_each(self, queries: Array, rows: Rows) -> Array:
+        """The same for queries (n, width) and some classes (n, m) of each; a row below 0 is taken for any."""
+        if len(queries) == 1:
+            return self.scores_of(queries[0], np.maximum(rows[0], 0))[None]
+        scores = _products_of_each(queries, self.weights, rows)
+        scores += self.offsets.take(rows, mode="clip")
+        if self.squares is not None:
+            groups = self.squares.groups.take(rows, mode="clip")
+            scores += np.take_along_axis(self.squares.of(queries), groups, axis=1)
+        return scores
+
+    def taken(self, rows: Rows | slice) -> Columns:
+        """The same for some classes."""
+        squares = None if self.squares is None else self.squares.taken(rows)
+        return Columns(self.weights[rows], self.offsets[rows], squares)
+
     def with_rows(self, other: Columns, rows: Rows, n_rows: int) -> Columns:
         """`n_rows` rows: those that are here, but `rows` from the other."""
         return Columns(
@@ -233,6 +249,15 @@ def _products_of(query: Array, weights: Weights, rows: Rows) -> Array:
     return times_weights(query, weights.take(rows, axis=0))
 
 
+def _products_of_each(queries: Array, weights: Weights, rows: Rows) -> Array:
+    """Of queries (n, width) and some rows (n, m) of each."""
+    if isinstance(weights, ShortWeights):
+        queries, weights = queries * weights.scale, weights.numbers
+    some = weights.take(rows, axis=0, mode="clip").astype(queries.dtype, copy=False)
+    products: Array = np.matmul(some, queries[:, :, None])[:, :, 0]
+    return products
+
+
 def _with_rows(weights: Weights, other: Array, rows: Rows, n_rows: int) -> Weights:
     """`n_rows` rows: those that are here, but `rows` from the other; no longer short if these are large."""
     if isinstance(weights, ShortWeights):
@@ -243,8 +268,8 @@ def _with_rows(weights: Weights, other: Array, rows: Rows, n_rows: int) -> Weigh
 
 
 def _patched(array: Array, other: Array, rows: Rows, n_rows: int, empty: float = 0.0) -> Array:
-    patched = np.full((n_rows, *array.shape[1:]), empty, array.dtype)
-    patched[: len(array)] = array
+    patched = np.empty((n_rows, *array.shape[1:]), array.dtype)
+    patched[: len(array)], patched[len(array) :] = array, empty
     patched[rows] = other
     return patched
 

@@ -20,11 +20,11 @@ from xlda._internal.arrays import Array, Rows
 from xlda._internal.extras import needs
 from xlda.search.class_rows import Columns
 
-N_SETS = 128
+SETS = {128: 32, 192: 64}  # of so many coordinates; fewer sets take less time and tell less
+MOST_SETS = 128  # of any other number of coordinates
 N_POINTS = 16  # that 4 bits can tell apart
 N_DIGITS = 2  # of the constant, in as many tables more
 LEVELS = N_POINTS**N_DIGITS - N_POINTS  # of it: the first digit is never 0, which is what FAISS does not find
-N_TABLES = N_SETS + N_DIGITS
 FARTHEST = 30.0  # from the nearest point of a set that tables tell, in units of the score
 TRAINED_ON = 4096  # classes that say where the points are
 ROUNDS = 10  # in which they are found
@@ -37,7 +37,7 @@ class Codebook:
 
     steepness: Array  # (width,): on average over the classes
     reference: Array  # (width,): that of classes to whose scores squares add nothing
-    points: Array  # (N_SETS, N_POINTS, coordinates of a set)
+    points: Array  # (n_sets, N_POINTS, coordinates of a set)
     lowest: float  # constant of a class
     step: float  # from one level of constants to the next
 
@@ -48,7 +48,7 @@ class Codebook:
         if squares is not None and len(rows):
             n_classes = np.bincount(squares.groups[rows], minlength=len(squares.curvature))
             steepness = reference - np.average(squares.curvature, axis=0, weights=n_classes)
-        nowhere = np.zeros((N_SETS, N_POINTS, -(-len(reference) // N_SETS)), np.float32)
+        nowhere = np.zeros(_shape(len(reference)), np.float32)
         book = cls(steepness.astype(np.float32), reference.astype(np.float32), nowhere, 0.0, 1.0)
         if not len(rows):
             return book
@@ -59,11 +59,17 @@ class Codebook:
         step = max((highest - lowest) / (LEVELS - 1), np.finfo(np.float32).tiny)
         return cls(book.steepness, book.reference, points, lowest, step)
 
+    @property
+    def n_bytes(self) -> int:
+        """Of the codes of a class."""
+        return (len(self.points) + N_DIGITS) // 2
+
     def codes(self, seen: Columns) -> Array:
-        """Of classes, two to a byte, (n, N_TABLES / 2); those of one that cannot win are of no use."""
-        quantizer = library().ProductQuantizer(self.points.shape[2] * N_SETS, N_SETS, 4)
+        """Of classes, two to a byte, (n, `n_bytes`); those of one that cannot win are of no use."""
+        n_sets, _, deep = self.points.shape
+        quantizer = library().ProductQuantizer(deep * n_sets, n_sets, 4)
         library().copy_array_to_vector(self.points.ravel(), quantizer.centroids)
-        blocks = [np.empty((0, N_TABLES // 2), np.uint8)]
+        blocks = [np.empty((0, self.n_bytes), np.uint8)]
         for places, constants in self._placed(seen, np.arange(len(seen))):
             levels = (np.maximum(constants, self.lowest) - self.lowest) / self.step
             levels = np.minimum(levels, LEVELS - 1).round().astype(np.uint8) + np.uint8(N_POINTS)
@@ -80,15 +86,18 @@ class Codebook:
             "levels": levels,
         }
 
-    def tables(self, query: Array) -> Array:
-        """What the numbers of a class add to its score for a query (width,), (1, N_TABLES * N_POINTS)."""
-        by_axis = np.zeros((self.points.shape[2], N_SETS), np.float32)
-        by_axis.ravel()[: len(query)] = query * self._scale
-        near = (self._points_by_axis * by_axis[:, :, None]).sum(axis=0)
+    def tables(self, queries: Array) -> Array:
+        """What the numbers of a class add to its score for queries (n, width), (n, tables * N_POINTS)."""
+        n_sets, _, deep = self.points.shape
+        by_axis = np.zeros((len(queries), deep * n_sets), np.float32)
+        by_axis[:, : queries.shape[1]] = queries * self._scale
+        near: Array = (self._points_by_axis * by_axis.reshape(-1, deep, n_sets, 1)).sum(axis=1)
         near -= self._half_squares_of_points
-        near -= near.max(axis=1, keepdims=True)
-        np.maximum(near, -FARTHEST, out=near)
-        return np.concatenate([near.ravel(), self._digits])[None]
+        near -= near.max(axis=2, keepdims=True)
+        tables = np.empty((len(queries), n_sets * N_POINTS + len(self._digits)), np.float32)
+        np.maximum(near.reshape(len(queries), -1), -FARTHEST, out=tables[:, : n_sets * N_POINTS])
+        tables[:, n_sets * N_POINTS :] = self._digits
+        return tables
 
     @cached_property
     def _scale(self) -> Array:
@@ -129,37 +138,84 @@ class Codebook:
                 steepness, constants = by_group[groups], constants - unlike[groups]
             means = weights / (2.0 * steepness)
             constants = constants + 0.5 * np.einsum("ij,ij->i", means, weights)
-            yield _in_sets(means * self._scale), constants
+            yield _in_sets(means * self._scale, len(self.points)), constants
 
 
-def coded(tensors: Mapping[str, Array], width: int, n_rows: int) -> tuple[Codebook, Array]:
-    """A codebook for so many coordinates, and the codes of so many classes, as they were put into a file."""
-    shapes = {
-        "steepness": (width,),
-        "reference": (width,),
-        "points": (N_SETS, N_POINTS, -(-width // N_SETS)),
-        "levels": (2,),
-        "codes": (n_rows, N_TABLES // 2),
-    }
-    for name, shape in shapes.items():
-        kind = {"levels": np.float64, "codes": np.uint8}.get(name, np.float32)
-        if name not in tensors or tensors[name].shape != shape or tensors[name].dtype != kind:
-            raise ValueError(f"its codes have no {name} that fits")
-    lowest, step = tensors["levels"].tolist()
-    if not step > 0:
-        raise ValueError("its codes have levels that cannot be")
-    steepness, reference, points = (tensors[name] for name in ("steepness", "reference", "points"))
-    return Codebook(steepness, reference, points, lowest, step), tensors["codes"]
+@dataclass(frozen=True, eq=False)
+class CodedClasses:
+    """Codes of classes, made ready to be scanned."""
+
+    codebook: Codebook
+    codes: Array  # (n_rows, bytes)
+    scan: Any  # of FAISS: the codes of classes that can win
+    row_of: Rows  # of each of these
+
+    @classmethod
+    def of(cls, codebook: Codebook, codes: Array, live: Array) -> CodedClasses:
+        """Those that are `live` (n_rows,) can win."""
+        row_of = np.flatnonzero(live)
+        return cls(codebook, codes, _scanner(codes[row_of]), row_of)
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Array], seen: Columns) -> CodedClasses:
+        """As they were put into a file, with these coordinates."""
+        shape = _shape(seen.width)
+        shapes = {
+            "steepness": (seen.width,),
+            "reference": (seen.width,),
+            "points": shape,
+            "levels": (2,),
+            "codes": (len(seen), (shape[0] + N_DIGITS) // 2),
+        }
+        for name, wanted in shapes.items():
+            kind = {"levels": np.float64, "codes": np.uint8}.get(name, np.float32)
+            if name not in tensors or tensors[name].shape != wanted or tensors[name].dtype != kind:
+                raise ValueError(f"its codes have no {name} that fits")
+        lowest, step = tensors["levels"].tolist()
+        if not step > 0:
+            raise ValueError("its codes have levels that cannot be")
+        steepness, reference, points = (tensors[name] for name in ("steepness", "reference", "points"))
+        codebook = Codebook(steepness, reference, points, lowest, step)
+        return cls.of(codebook, tensors["codes"], np.isfinite(seen.offsets))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory."""
+        return 2 * self.codes.nbytes + self.row_of.nbytes
+
+    def best(self, points: Array, n: int) -> Rows:
+        """About the best `n` classes for each point (m, any), best first, or all, in no order; -1 for none.
+
+        Points may have more coordinates than codes tell of.
+        """
+        if n >= len(self.row_of):
+            return np.tile(self.row_of, (len(points), 1))
+        found = self.scan.search(self.codebook.tables(points[:, : len(self.codebook.steepness)]), n)[1]
+        rows: Rows = self.row_of.take(found, mode="clip")
+        if found.min() < 0:
+            rows[found < 0] = -1
+        return rows
+
+    def with_rows(self, new: Columns, rows: Rows, live: Array) -> CodedClasses:
+        """Some classes as they are now, of those that are `live` (n_rows,); the points stay as they are."""
+        codes = np.zeros((len(live), self.codes.shape[1]), np.uint8)
+        codes[: len(self.codes)] = self.codes
+        codes[rows] = self.codebook.codes(new)
+        return CodedClasses.of(self.codebook, codes, live)
+
+    def tensors(self) -> dict[str, Array]:
+        """All of it, for a file."""
+        return {**self.codebook.tensors(), "codes": self.codes}
 
 
-def scanner(codes: Array) -> Any:
+def _scanner(codes: Array) -> Any:
     """What FAISS scans: `search(tables, n)` gives the classes whose numbers add most, best first.
 
     The points that FAISS is told are the axes, so that a query is its own tables.
     """
-    faiss = library()
-    plain = faiss.IndexPQ(N_TABLES * N_POINTS, N_TABLES, 4, faiss.METRIC_INNER_PRODUCT)
-    axes = np.tile(np.eye(N_POINTS, dtype=np.float32), (N_TABLES, 1, 1))
+    faiss, n_tables = library(), 2 * codes.shape[1]
+    plain = faiss.IndexPQ(n_tables * N_POINTS, n_tables, 4, faiss.METRIC_INNER_PRODUCT)
+    axes = np.tile(np.eye(N_POINTS, dtype=np.float32), (n_tables, 1, 1))
     faiss.copy_array_to_vector(axes.ravel(), plain.pq.centroids)
     faiss.copy_array_to_vector(np.ascontiguousarray(codes).ravel(), plain.codes)
     plain.is_trained, plain.ntotal = True, len(codes)
@@ -175,17 +231,23 @@ def library() -> Any:
     return faiss
 
 
-def _in_sets(points: Array) -> Array:
-    """Coordinates (n, width) as (n, N_SETS, coordinates of a set): each set has large ones and small ones."""
+def _shape(width: int) -> tuple[int, int, int]:
+    """Of the points that codes of so many coordinates tell of."""
+    n_sets = SETS.get(width, MOST_SETS)
+    return n_sets, N_POINTS, -(-width // n_sets)
+
+
+def _in_sets(points: Array, n_sets: int) -> Array:
+    """Coordinates (n, width) as (n, n_sets, coordinates of a set): each set has large ones and small ones."""
     n, width = points.shape
-    deep = -(-width // N_SETS)
-    if deep * N_SETS > width:
-        points = np.pad(points, ((0, 0), (0, deep * N_SETS - width)))
-    return np.ascontiguousarray(points.reshape(n, deep, N_SETS).swapaxes(1, 2))
+    deep = -(-width // n_sets)
+    if deep * n_sets > width:
+        points = np.pad(points, ((0, 0), (0, deep * n_sets - width)))
+    return np.ascontiguousarray(points.reshape(n, deep, n_sets).swapaxes(1, 2))
 
 
 def _nearest_points(places: Array) -> Array:
-    """Points such that each of the places (n, N_SETS, coordinates) is near to one, in every set: k-means.
+    """Points such that each of the places (n, n_sets, coordinates) is near to one, in every set: k-means.
 
     By one thread: those that FAISS has for this wait for one another on a busy machine, for ten seconds.
     """

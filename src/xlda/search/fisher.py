@@ -68,7 +68,7 @@ class Fisher(Planned):
             plan, parts = tuned(pieces, queries, self.target)
         rows, first, others = rows_of(parts), FirstStage.of(parts[0]), parts[1:]
         if parts[0].whole.dtype != np.float64 and not _sooner_without(plan, rows, k=1):
-            others = [_shortened(part) for part in others]
+            others = [_shortened(part, is_stage=n < len(plan.prefixes)) for n, part in enumerate(others, 1)]
             rows = replace(rows, parts=tuple(part.weights for part in (first.columns, *others)))
         return _laid_out(self, plan, None, first, others[: len(plan.prefixes) - 1], rows)
 
@@ -84,7 +84,7 @@ class Fisher(Planned):
                 pieces,
                 queries @ coordinates.of_queries,
                 self.target,
-                lambda block: classes.rows.scores(queries[block]),
+                lambda rows, n: classes.rows.taken(rows).scores(queries[:n]),
                 len(classes.centre),
             )
             coordinates = coordinates.first(plan.prefixes[-1])
@@ -242,11 +242,12 @@ class FisherIndex:
         }
 
 
-def _shortened(part: Columns) -> Columns:
+def _shortened(part: Columns, is_stage: bool) -> Columns:
     """Columns that are looked at for few classes, and along which these differ less, as short numbers."""
     if isinstance(part.weights, ShortWeights):
         return part
-    return replace(part, weights=ShortWeights.of(part.whole))
+    kind = np.int8 if part.whole.dtype == np.float16 and not is_stage else np.int16
+    return replace(part, weights=ShortWeights.of(part.whole, kind))
 
 
 def _sooner_without(plan: Plan, rows: ClassRows, k: int) -> bool:

@@ -30,6 +30,7 @@ class Classes:
     centre: Array  # (d,)
     means: Callable[[Rows | slice], Array]
     draw: Callable[[int, np.random.Generator], tuple[Array, Rows]]  # so many queries, and their rows
+    kept: Callable[[int, np.random.Generator], Array]  # at most so many queries made of real samples
     queries: Callable[[Array], Array]  # embeddings as queries
 
     @property
@@ -53,6 +54,7 @@ class OrderedClasses:
     dtype: np.dtype[np.floating]
     means: Callable[[Rows | slice], Array]  # where the classes are, as far as is known
     draw: Callable[[int, np.random.Generator], tuple[Array, Rows]]
+    kept: Callable[[int, np.random.Generator], Array]
     queries: Callable[[Array], Array]
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, combinations, pairwise
+from itertools import combinations, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,21 +12,21 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.search.class_rows import Columns, joined
+from xlda.search.places import FIVE, places_of_winners
 from xlda.search.protocol import AnyClasses
-from xlda.search.ranking import best_columns, best_places
+from xlda.search.ranking import best_places
 
 PREFIXES = (32, 48, 64, 96, 128, 192, 256, 384)
-FIVE = 5  # of the best: what `predict_topk` gives unless told otherwise
 NEAREST_BY = 64  # coordinates that say which classes are near to another
 FAMILIES = (2, 4, 8)  # how many of them
-N_QUERIES = 1024  # drawn from the model where none are given
+N_QUERIES = 1024  # of each kind, where none are given
 CHOSEN_BY = 4  # one in so many queries says which prefixes to look at
-SCORES_AT_ONCE = 2**20  # entries of a block of scores, one for each prefix
 MOST_COORDINATES = 384  # that a stage may use
 GROWN = 1.2  # times as many classes: the plan is made anew
 MOST = 2**48  # classes, and more than there can be
 
-SPARE = 2  # times as many candidates as needed are kept
+MAY_BE_LOST = 0.25  # of what the target allows; the rest is for queries unlike those it is tuned by
+SPARE = 3  # times as many candidates as needed are kept
 MOST_STAGES = 4  # before the exact scores
 STREAMED, FROM_AFAR = 0.05, 0.15  # nanoseconds to read a number in order: from a cache, and from memory
 IN_CACHE = 2**22  # numbers that a cache may hold
@@ -129,15 +129,16 @@ def tuned(
     pieces: Sequence[Columns],
     queries: Array,
     target: float,
-    exact: Callable[[slice], Array] | None = None,
+    exact: Callable[[slice, int], Array] | None = None,
     n_exact: int = 0,
 ) -> tuple[Plan, list[Columns]]:
     """The plan of least cost that keeps the exact winner of the share `target` of the queries; its stages.
 
     `queries` are in the coordinates of the `pieces`, which follow one another. Exact scores are those of all
-    pieces; or `exact` gives them, for some of the queries, from `n_exact` numbers a class. After the stages
-    comes the rest of the pieces, if they say what is exact. Prefixes are chosen by some of the queries, for
-    which each is tried; how many to keep is measured on all. Costs a dense product of queries and classes.
+    pieces; or `exact` gives them, for some of the classes and the first queries, from `n_exact` numbers a
+    class. After the stages comes the rest of the pieces, if they say what is exact. Prefixes are chosen by
+    some of the queries, for which each is tried; how many to keep is measured on all. Costs a dense product
+    of queries and classes.
     """
     stops = np.cumsum([piece.width for piece in pieces]).tolist()
     n_live = int(np.isfinite(pieces[0].offsets).sum())
@@ -146,13 +147,14 @@ def tuned(
     parts = []
     for start, stop in pairwise((0, *ends)):
         parts.append(joined([piece for end, piece in zip(stops, pieces, strict=True) if start < end <= stop]))
-    best, five = _places_of_winners(parts, list(ends), queries, exact)
-    kept = enough([best[p] for p in chosen], target)
-    found = np.all([best[p] <= some for p, some in zip(chosen, kept, strict=True)], axis=0)
+    places = places_of_winners(parts, queries, range(len(chosen)), exact)
+    lost = MAY_BE_LOST * (1.0 - target)
+    kept = enough(places.best, lost, SPARE)
+    found = np.all([some <= n for some, n in zip(places.best, kept, strict=True)], axis=0)
     plan = Plan(
         chosen,
         kept,
-        enough([five[p] for p in chosen], target),
+        enough(places.five, lost, SPARE),
         n_live,
         target,
         len(queries),
@@ -166,24 +168,25 @@ def _cheapest(
     stops: list[int],
     queries: Array,
     target: float,
-    exact: Callable[[slice], Array] | None,
+    exact: Callable[[slice, int], Array] | None,
     n_exact: int,
 ) -> tuple[int, ...]:
     """The prefixes of least cost."""
-    best, _ = _places_of_winners(pieces, stops, queries, exact)
+    prefixes = [stop for stop in stops if stop <= MOST_COORDINATES]
+    places = places_of_winners(pieces, queries, range(len(prefixes)), exact)
+    best = dict(zip(prefixes, places.best, strict=True))
     n_live = int(np.isfinite(pieces[0].offsets).sum())
     if exact is None:
         n_exact = stops[-1]
 
     def cost(chosen: tuple[int, ...]) -> float:
-        kept = enough([best[p] for p in chosen], target)
+        kept = enough([best[p] for p in chosen], MAY_BE_LOST * (1.0 - target), SPARE)
         widths = [after - before for before, after in pairwise((*chosen, chosen[-1] + n_exact))]
         gathered = [n * (ROW + GATHERED * width) for n, width in zip(kept, widths, strict=True)]
         n_read = n_live * chosen[0]
         read = STREAMED * min(n_read, IN_CACHE) + FROM_AFAR * max(n_read - IN_CACHE, 0)
         return read + sum(gathered) + STAGE * len(chosen)
 
-    prefixes = [stop for stop in stops if stop <= MOST_COORDINATES]
     ways = [way for n_stages in range(1, MOST_STAGES + 1) for way in combinations(prefixes, n_stages)]
     return min(ways, key=cost)
 
@@ -191,14 +194,16 @@ def _cheapest(
 def queries_to_tune(
     classes: AnyClasses, queries: Array | None, seed: int, nearest_by: Callable[[], Array]
 ) -> Array:
-    """Queries as they may well come: the embeddings given, or such as are drawn from the classes.
+    """Queries as they may well come: those given, or some drawn from the classes and some made of samples.
 
     `nearest_by` gives the coordinates that say which classes are near to each other.
     """
     if queries is None:
-        drawn, rows = classes.draw(N_QUERIES, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        drawn, rows = classes.draw(N_QUERIES, rng)
         drawn[::2] += _into_the_family(classes, nearest_by(), rows[::2])
-        return drawn
+        both = np.concatenate([drawn, classes.kept(N_QUERIES, rng)])
+        return both[rng.permutation(len(both))]  # so that some of them are as all are
     given = np.asarray(queries, classes.centre.dtype)
     wanted = f"A search needs queries that are finite and of shape (n, n_features); got shape {given.shape}."
     if given.ndim != 2 or not len(given) or not np.isfinite(given).all():
@@ -231,46 +236,16 @@ def _into_the_family(classes: AnyClasses, points: Array, rows: Rows) -> Array:
     return ways
 
 
-def enough(places: list[Rows], target: float) -> tuple[int, ...]:
+def enough(places: list[Rows], lost: float, spare: int) -> tuple[int, ...]:
     """Candidates to keep in each stage, where `places` says how many each query needs there.
 
-    The queries that may be lost are those that need most in the first stage: a few outliers, which mostly
-    need many in the next as well. All stages keep some to spare: real queries are harder than those drawn,
-    and what each stage loses comes on top of what the others do.
+    The share `lost` of the queries may be: those that need most in the first stage, a few outliers, which
+    mostly need many in the next as well. All stages keep `spare` times as many as are needed: real queries
+    are harder than those drawn, and what each stage loses comes on top of what the others do.
 
-    >>> enough([np.array([9, 700, 5, 8]), np.array([1, 90, 2, 3])], target=0.75)
+    >>> enough([np.array([9, 700, 5, 8]), np.array([1, 90, 2, 3])], lost=0.25, spare=2)
     (18, 6)
     """
-    n_lost = int((1 - target) * len(places[0]))
+    n_lost = int(lost * len(places[0]))
     found = np.argsort(places[0], kind="stable")[: len(places[0]) - n_lost]
-    return tuple(SPARE * int(some[found].max()) for some in places)
-
-
-def _places_of_winners(
-    pieces: Sequence[Columns], stops: list[int], queries: Array, exact: Callable[[slice], Array] | None
-) -> tuple[dict[int, Rows], dict[int, Rows]]:
-    """How many to keep by each prefix to keep the exact winner of each query, and the five best."""
-    best = {stop: np.empty(len(queries), np.intp) for stop in stops}
-    five = {stop: np.empty(len(queries), np.intp) for stop in stops}
-    n_rows, n_live = len(pieces[0]), int(np.isfinite(pieces[0].offsets).sum())
-    step = max(1, SCORES_AT_ONCE // max(n_rows, 1))
-
-    def rank(begin: int, end: int, _part: int) -> None:
-        for start in range(begin, end, step):
-            block = slice(start, min(start + step, end))
-            by_prefix = list(accumulate(_by_piece(pieces, stops, queries[block])))
-            scores = by_prefix[-1].copy() if exact is None else exact(block)
-            winners = best_columns(scores, min(FIVE, n_live))[0]
-            for stop, scores in zip(stops, by_prefix, strict=True):
-                of_winners = np.take_along_axis(scores, winners, axis=1)
-                best[stop][block] = np.count_nonzero(scores >= of_winners[:, :1], axis=1)
-                least = of_winners.min(axis=1, keepdims=True)
-                five[stop][block] = np.count_nonzero(scores >= least, axis=1)
-
-    in_parallel_with_blas(rank, len(queries), parts_for(len(queries) * n_rows * stops[-1]))
-    return best, five
-
-
-def _by_piece(pieces: Sequence[Columns], stops: list[int], queries: Array) -> Iterator[Array]:
-    for start, stop, piece in zip([0, *stops], stops, pieces, strict=False):
-        yield piece.scores(queries[:, start:stop])
+    return tuple(spare * int(some[found].max()) for some in places)
