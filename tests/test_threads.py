@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -122,3 +123,20 @@ def test_nobody_limits_the_blas_while_another_thread_is_alone_with_it():
     parts, limits = calls(10)
     assert parts == [(0, 5), (5, 10)]
     assert all(set(some) == {1} for some in limits)
+
+
+def test_whoever_fails_waits_for_the_other_parts():
+    """They may be writing into memory that is given back when the error is raised."""
+    begun, done = threading.Event(), []
+
+    def work(_start, _stop, part):
+        if not part:
+            assert begun.wait(10)
+            raise KeyError("the first part")
+        begun.set()
+        time.sleep(0.2)
+        done.append(part)
+
+    with pytest.raises(KeyError):
+        in_parallel(work, 2, 2)
+    assert done == [1]

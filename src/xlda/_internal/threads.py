@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from functools import cache
 
@@ -57,7 +58,10 @@ def in_parallel(work: Callable[[int, int, int], object], n: int, parts: int) -> 
     """Call `work(start, stop, part)` for each of `parts` equal stretches of `range(n)`, all at once."""
     edges = [n * part // parts for part in range(parts + 1)]
     tasks = [_threads().submit(work, edges[part], edges[part + 1], part) for part in range(1, parts)]
-    work(edges[0], edges[1], 0)
+    try:
+        work(edges[0], edges[1], 0)
+    finally:
+        wait_for(tasks)  # none goes on by itself, in memory that whoever called may give back
     for task in tasks:
         task.result()
 
