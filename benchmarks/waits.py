@@ -80,16 +80,17 @@ def rounds(clf: XLDA, drawn: Drawn, n: int) -> dict[str, Any]:
     """Learn one, predict one: how long each took."""
     known = len(clf.classes_)
     queries = drawn.samples(drawn.rng.integers(0, known, ALONE))
+    rows, are_new = [], drawn.rng.random(n) < NEW
+    for is_new in are_new:
+        rows.append(known if is_new else int(drawn.rng.integers(0, known)))
+        known += is_new
+    samples = [drawn.samples(np.array([row])) for row in rows]
     alone = [timed(lambda query=query: clf.predict(query[None])) for query in queries]
     learn, predict, heads = [], [], set()
     clock = Clock()
     clock.start()
     n_lost = 0
-    for _ in range(n):
-        is_new = drawn.rng.random() < NEW
-        row = known if is_new else int(drawn.rng.integers(0, known))
-        known += is_new
-        sample = drawn.samples(np.array([row]))
+    for sample, row, is_new in zip(samples, rows, are_new, strict=True):
         learn.append(timed(lambda sample=sample, row=row: clf.partial_fit(sample, [row])))
         predict.append(timed(lambda sample=sample: clf.predict(sample)))
         heads.add(clf._model.upkeep.served.total)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Writes docs/waits.md from what benchmarks/waits.py and benchmarks/million.py measured.
+"""Writes docs/waits.md from what benchmarks/waits.py, benchmarks/late.py and benchmarks/million.py measured.
 
 python benchmarks/waits_page.py
 """
@@ -15,7 +15,7 @@ from markdown import table
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "waits.md"
-WAITS, MILLION = HERE / "results" / "waits.json", HERE / "results" / "million.json"
+WAITS, LATE, MILLION = (HERE / "results" / f"{name}.json" for name in ("waits", "late", "million"))
 
 INTRODUCTION = """\
 # How long a call waits
@@ -32,7 +32,7 @@ default it happens in the call that needs it, and the same calls give the same b
 - A renewal that fails is logged, and tried again a minute later at the earliest; the head there is serves on.
 - A forked, copied or unpickled classifier begins renewals of its own. An interpreter that ends waits for
   none.
-- At most half of the time is spent on renewals: after one, the next waits as long as it took.
+- At most a fifth of the time is spent on renewals: after one, the next waits four times as long as it took.
 - `save`, `to_linear` and another parameter renew where they are called, as ever.
 
 What predicting needs is in the file, so that a classifier answers as soon as it is read."""
@@ -49,6 +49,12 @@ RENEWED = """\
 *Limit* is one `eigh`, one product of all class means with themselves, and one rotation of them to 384
 coordinates, in the same run. *First answer*: from the file to the first prediction, in a new process that
 has one core."""
+LATE_COSTS = """\
+## What a late renewal costs
+
+1,000 characters, with counts from a power law. A head was made; then so much more was learned, of any class
+or of new classes alone. *Late* is the accuracy of the head that was there, with all new means in it;
+*renewed* that of one made anew. By default a renewal is due when a hundredth more was learned."""
 MANY = """\
 ## A million classes
 
@@ -101,6 +107,16 @@ def renewed(results: dict[str, Any]) -> str:
     return table(["classes", "renewal, s", "limit, s", "times", "first answer, s", "file, MB"], rows)
 
 
+def late(results: dict[str, Any]) -> str:
+    """Table of late heads."""
+    rows = [
+        [name, f"{float(share):.0%}", *(f"{100 * told[which]:.1f}" for which in ("late", "renewed"))]
+        for name, shares in results["streams"].items()
+        for share, told in shares.items()
+    ]
+    return table(["learned since", "how much", "late, %", "renewed, %"], rows)
+
+
 def many(results: dict[str, Any]) -> str:
     """Table of a million."""
     wanted = {
@@ -117,22 +133,22 @@ def many(results: dict[str, Any]) -> str:
     return table(["search", *wanted], rows)
 
 
-def page(waits: dict[str, Any], million: dict[str, Any] | None) -> str:
+def page(waits: dict[str, Any], lateness: dict[str, Any], million: dict[str, Any]) -> str:
     """The page."""
     times = len(next(iter(waits["sizes"].values()))["quiet"])
     command = f"python benchmarks/waits.py --rounds {waits['rounds']} --times {times}"
     about = f"*`{command}`, {machine.in_words(waits['machine'])}*"
     parts = [INTRODUCTION, WAITED, waited(waits), RENEWED, renewed(waits), about]
-    if million is not None:
-        told = f"*`python benchmarks/million.py`, {million['classes']:,} classes.*"
-        parts += [MANY, many(million), told]
+    seeds = f"*`python benchmarks/late.py --npz many.npz`, mean of {lateness['seeds']} draws.*"
+    parts += [LATE_COSTS, late(lateness), seeds]
+    told = f"*`python benchmarks/million.py`, {million['classes']:,} classes.*"
+    parts += [MANY, many(million), told]
     return "\n\n".join(parts) + "\n"
 
 
-def stored() -> tuple[dict[str, Any], dict[str, Any] | None]:
+def stored() -> list[dict[str, Any]]:
     """What was measured."""
-    million = json.loads(MILLION.read_text()) if MILLION.exists() else None
-    return json.loads(WAITS.read_text()), million
+    return [json.loads(path.read_text()) for path in (WAITS, LATE, MILLION)]
 
 
 def write() -> None:

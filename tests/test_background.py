@@ -268,6 +268,24 @@ def test_a_failure_is_logged_and_the_head_there_is_serves_on(rng, monkeypatch, c
     wait_for(lambda: clf._current_head().space.whitening is not whitening)
 
 
+def test_a_renewal_that_had_to_wait_begins_though_nothing_is_learned_any_more(rng, gate):
+    clf, X, y = started(rng)
+    gate.set()
+    wait_for(lambda: is_idle(clf))
+    model, whitening = clf._model, clf._current_head().space.whitening
+    model.upkeep._rest_until = time.monotonic() + 0.2
+    clf.partial_fit(X, y).predict(X[:1])
+    assert is_idle(clf)
+    assert clf._current_head().space.whitening is whitening
+    wait_for(lambda: clf._current_head().space.whitening is not whitening)
+    assert model.upkeep._weight == 0.0
+    wait_for(lambda: is_idle(clf))
+    n_begun, head = gate.n_begun, clf._current_head()
+    model.upkeep._rest_until = 0.0
+    clf.predict(X[:1])
+    assert (gate.n_begun, clf._current_head()) == (n_begun, head)  # nothing is due any more
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_serves_and_renews_on_its_own(rng, gate):
     clf, X, y = started(rng)

@@ -247,7 +247,13 @@ class Model:
     def head(self, scoring: Scoring, renew: float, background: bool = False) -> Head:
         """The head of all that was learned before this call; with `background`, renewed beside it."""
         served = self.upkeep.served  # read once: another thread may be putting the next one there
-        if served is not None and served.version == self.upkeep.version and served.scoring == scoring:
+        can_wait = not (background and self.upkeep.can_begin_at_last)
+        if (
+            served is not None
+            and served.version == self.upkeep.version
+            and served.scoring == scoring
+            and can_wait
+        ):
             return served.head
         with self.lock:
             return self.upkeep.head(self, scoring, renew, background)

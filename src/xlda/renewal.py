@@ -25,7 +25,7 @@ from xlda.moments.view import MomentsView
 
 A_FEW = 16  # rows that are brought in while others wait
 MOST_ROUNDS = 8  # of bringing in what was learned in the round before
-REST = 9.0  # times as long as it took, until the next begins: a tenth of the time is spent on them
+REST = 4.0  # times as long as it took, until the next begins: a fifth of the time is spent on them
 AFTER_A_FAILURE = 60.0  # seconds until it is tried again
 
 log = logging.getLogger("xlda")

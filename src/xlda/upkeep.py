@@ -88,6 +88,7 @@ class Upkeep:
         self._saved_plan = saved_plan  # what the search was tuned to, while there is no head
         self._renewal: Renewal | None = None  # under way, beside the serving
         self._rest_until = 0.0  # of the clock that only goes on: no renewal before
+        self._is_overdue = False  # one is due, and could not begin yet
 
     def changed(self, rows: Rows, weight: float = 0.0) -> None:
         """Note that `rows` have other means or labels now, by samples of this total weight."""
@@ -123,9 +124,16 @@ class Upkeep:
             if head.wants_renewal:
                 return self._serve(self._renewed(known, scoring), 0.0)
         self._serve(Served(self.version, scoring, head, last.total, last.n_others), self._weight)
-        if background and (due or head.wants_renewal or head.wants_settling) and self._may_begin():
+        is_wanted = background and (due or head.wants_renewal or head.wants_settling)
+        self._is_overdue = is_wanted and not self._may_begin()
+        if is_wanted and not self._is_overdue:
             self._begin(known, scoring, settled=None if due or head.wants_renewal else head)
         return head
+
+    @property
+    def can_begin_at_last(self) -> bool:
+        """Whether a renewal that had to wait can begin, even if nothing was learned since."""
+        return self._is_overdue and self._may_begin()
 
     def _serve(self, served: Served, unrenewed: float) -> Head:
         # The head first: an interrupt before the rest costs needless work, and the other way round a row.
@@ -163,7 +171,7 @@ class Upkeep:
         return self._saved_plan if saved is None else saved
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_renewal": None, "_rest_until": 0.0}  # which are of this process
+        return {**self.__dict__, "_renewal": None, "_rest_until": 0.0}  # which are of this process alone
 
     # -- how it works
 

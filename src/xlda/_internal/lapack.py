@@ -1,6 +1,8 @@
 """Factors, inverses and eigenvectors by SciPy's LAPACK, without the interpreter's lock.
 
-`scipy.linalg` has them too, but keeps all other threads waiting for as long as they take.
+`scipy.linalg` has them too, but keeps all other threads waiting for as long as they take. NumPy's are no
+choice either: SciPy brings a BLAS of its own, so that products of NumPy do not run in the same one as an
+eigenvalue problem of another thread, which some versions of OpenBLAS do not bear (its issue 5825).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ def eigenvectors(matrix: Array) -> tuple[Array, Array]:
     vectors, n = _copied(matrix), len(matrix)
     values = np.empty(n, matrix.dtype)
     work, whole = np.empty(1 + 6 * n + 2 * n * n, matrix.dtype), np.empty(3 + 5 * n, np.intc)
-    _call(f"{_LETTERS[matrix.dtype]}syevd", "VL", n, vectors, n, values, work, len(work), whole, len(whole))
+    letter, lines = _LETTERS[matrix.dtype], max(n, 1)
+    _call(f"{letter}syevd", "VL", n, vectors, lines, values, work, len(work), whole, len(whole))
     return values, vectors
 
 

@@ -68,7 +68,7 @@ class ClassSpread:
         """The same, and the directions of vectors in whitened space whose products v v.T have this sum."""
         rest = products - self.basis @ (self.basis.T @ products)
         rest -= (rest @ self.basis) @ self.basis.T
-        values, vectors = np.linalg.eigh(rest)
+        values, vectors = eigenvectors(rest)
         more = vectors[:, values > NOTHING * np.trace(products)]
         more = np.linalg.qr(more - self.basis @ (self.basis.T @ more))[0]  # for what rounding left
         n = more.shape[1]
@@ -114,7 +114,7 @@ def class_spread(
         _, basis, noise = means.directions(centre, weights, 0.0)
         outside = means.noise * d - float(noise.sum())
         raw_basis = whitening.matrix @ basis
-        measured, turn = np.linalg.eigh(raw_basis.T @ kept.matrix @ raw_basis)
+        measured, turn = eigenvectors(raw_basis.T @ kept.matrix @ raw_basis)
         measured, basis = measured[::-1], basis @ turn[:, ::-1]
         noise = np.zeros(len(measured))
     left_out = None
@@ -278,21 +278,22 @@ class _Whitened:
 
             self._each_block(centre, add)
             scatter -= per_mean * self._covariance
-            white = self._exact.matrix.T @ scatter @ self._exact.matrix
-            values, basis = eigenvectors(white.astype(self._whitening.dtype, copy=False))
+            whitening: Array = self._whitening
+            white: Array = whitening.T @ scatter.astype(whitening.dtype, copy=False) @ whitening
+            values, basis = eigenvectors(white)
             if self._single and values[-1] > MOST_SINGLE:
                 self._single, self._whitening = False, self._exact.matrix
                 return self.directions(centre, weights, per_mean)
         else:
             shift = (centre - self._base) @ self._exact.matrix
             white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]
-            values, vectors = np.linalg.eigh(white @ white.T)
+            values, vectors = eigenvectors(white @ white.T)
             values, vectors = values[1:], vectors[:, 1:]  # the means about their centre are one less
             some = values > NOTHING * max(values[-1], 0.0)
             span = white.T @ (vectors[:, some] / np.sqrt(values[some]))
             of_span = self._exact.matrix @ span
             within = np.diag(values[some]) - per_mean * (of_span.T @ self._covariance @ of_span)
-            values, turn = np.linalg.eigh(within)
+            values, turn = eigenvectors(within)
             basis = span @ turn
         values, basis = values[::-1].astype(np.float64), np.ascontiguousarray(basis[:, ::-1])
         raw_basis: Array = self._whitening @ basis

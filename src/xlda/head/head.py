@@ -183,8 +183,9 @@ class Head:
 
     @property
     def wants_settling(self) -> bool:
-        """Whether so many rows have changed that they had better be among the others."""
-        return len(self.changed) > most_changed(self.n_rows)
+        """Whether so many rows have changed that they had better be among the others, as most can be."""
+        n_apart = np.count_nonzero(self.changed.apart)
+        return bool(len(self.changed) - n_apart > most_changed(self.n_rows))
 
     def updated(
         self, moments: Moments, table: LabelTable, rows: Rows, layer_rows: LayerRows | None = None

@@ -220,9 +220,9 @@ def _into_the_family(classes: AnyClasses, points: Array, rows: Rows) -> Array:
     Where classes come in families, true means are nearer to each other than learned ones, and the search must
     tell many apart that are alike. The model knows of no families: drawn from it alone, queries are too easy.
     """
-    some = points[:, :NEAREST_BY]
+    some = points[:, :NEAREST_BY].astype(classes.centre.dtype)  # float16 would take for ever
     squared = np.where(classes.live, np.einsum("ij,ij->i", some, some), np.inf)
-    ways = np.zeros((len(rows), len(classes.centre)), points.dtype)
+    ways = np.zeros((len(rows), len(classes.centre)), some.dtype)
     n_live = int(np.isfinite(squared).sum())
 
     def find(start: int, stop: int, _part: int) -> None:
