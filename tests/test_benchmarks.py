@@ -472,13 +472,40 @@ def test_the_page_on_the_unknown_shows_the_stored_results():
 def test_the_page_of_waits_shows_what_was_measured():
     import waits_page
 
-    waits, million = waits_page.stored()
-    assert waits_page.page(waits, million) == waits_page.PAGE.read_text()
+    waits, late, million = waits_page.stored()
+    assert waits_page.page(waits, late, million) == waits_page.PAGE.read_text()
     waits["sizes"]["1000"]["quiet"][0]["longest"] += 1.0
-    assert waits_page.page(waits, million) != waits_page.PAGE.read_text()
+    assert waits_page.page(waits, late, million) != waits_page.PAGE.read_text()
 
 
-def test_a_million_classes_are_told_if_they_were_measured():
+def test_a_late_head_has_all_means_and_the_covariance_as_it_was(tmp_path, monkeypatch, rng):
+    import late
+
+    means = np.repeat(rng.normal(size=(30, 8)) * 3, 10, axis=0)
+    X, y = means + rng.normal(size=(300, 8)), np.repeat(np.arange(30), 10)
+    np.savez(tmp_path / "many.npz", X=X, y=y, train=8)
+    out = tmp_path / "late.json"
+    monkeypatch.setattr(late, "SHARES", (0.5,))
+    monkeypatch.setattr(
+        sys, "argv", ["", "--npz", str(tmp_path / "many.npz"), "--seeds", "2", "--out", str(out)]
+    )
+    late.main()
+    streams = json.loads(out.read_text())["streams"]
+    assert all(0.5 < told["0.5"][which] <= 1 for told in streams.values() for which in ("late", "renewed"))
+
+
+def test_the_best_of_all_scores_are_those_of_a_dense_search(rng, monkeypatch):
+    import million
+
+    from xlda import XLDA
+
+    monkeypatch.setattr(million, "ROWS_AT_ONCE", 7)
+    X, y = rng.normal(size=(90, 6)).astype(np.float32) + np.arange(90)[:, None] % 30, np.arange(90) % 30
+    clf = XLDA(search="dense").fit(X, y)
+    np.testing.assert_array_equal(million.by_all_scores(clf._current_head(), X), clf.predict(X))
+
+
+def test_a_million_classes_are_told():
     import waits_page
 
     told = {
