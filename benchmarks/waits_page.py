@@ -42,7 +42,8 @@ WAITED = """\
 One sample in ten is of a new class; counts come from a power law. *Alone* is the median of a `predict`
 without learning; *mean* is that of learning one sample and predicting one. The *longest wait* of a call is
 less the longest gap of a thread that only reads the clock in the same run; median of the runs. *Busy* is
-while another process keeps one of the cores at work."""
+while another process keeps one of the cores at work. Runs follow one another: a later one begins with all
+that those before have learned, and with what their renewals have left to do."""
 RENEWED = """\
 ## A renewal, and a first answer
 

@@ -246,8 +246,9 @@ class Model:
 
     def head(self, scoring: Scoring, renew: float, background: bool = False) -> Head:
         """The head of all that was learned before this call; with `background`, renewed beside it."""
-        served = self.upkeep.served  # read once: another thread may be putting the next one there
-        can_wait = not (background and self.upkeep.can_begin_at_last)
+        upkeep = self.upkeep
+        served = upkeep.served  # read once: another thread may be putting the next one there
+        can_wait = not (background and upkeep.can_begin_at_last)
         if (
             served is not None
             and served.version == self.upkeep.version

@@ -27,7 +27,7 @@ N_DIGITS = 2  # of the constant, in as many tables more
 LEVELS = N_POINTS**N_DIGITS - N_POINTS  # of it: the first digit is never 0, which is what FAISS does not find
 FARTHEST = 30.0  # from the nearest point of a set that tables tell, in units of the score
 TRAINED_ON = 2048  # classes that say where the points are
-ROUNDS = 5  # in which they are found
+ROUNDS = 8  # in which they are found
 ROWS_AT_ONCE = 8192
 
 

@@ -38,8 +38,9 @@ class FastScan(Planned):
 
     Codes tell of the first coordinates, those in which classes differ most. Of how many they tell and how
     many candidates are kept is picked so that the winner is the exact one for at least the share `target` of
-    queries: of `queries` (n, d) where given (after `power`), else of queries drawn from the model. `plan` is
-    what was picked before, for the same target and about as many classes.
+    queries: of `queries` (n, d) where given (after `power`), else of queries drawn from the model and of
+    samples kept for checking. `plan` is what was picked before, for the same target and about as many
+    classes.
     """
 
     saved_as = "fast scan"

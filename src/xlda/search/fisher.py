@@ -43,8 +43,9 @@ class Fisher(Planned):
     The first stage looks at a prefix of the coordinates for all classes and keeps the best; the next looks at
     more coordinates of those kept; the last computes exact scores. How many coordinates and candidates is
     picked so that the winner is that of exact LDA for at least the share `target` of queries: of `queries`
-    (n, d) where given (after `power`), else of queries drawn from the model. `XLDA.audit` says what was
-    picked. `plan` is what was picked before, for the same target and about as many classes.
+    (n, d) where given (after `power`), else of queries drawn from the model and of samples kept for checking.
+    `XLDA.audit` says what was picked. `plan` is what was picked before, for the same target and about as many
+    classes.
     """
 
     saved_as = "fisher"
