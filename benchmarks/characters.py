@@ -35,7 +35,7 @@ def draw(
     glyphs = find_glyphs(fonts, n_classes=n_classes, seed=seed)
     how = {"holdout": holdout, "seed": seed}
     samples = [*glyphs.samples("train", train, **how), *glyphs.samples("test", test, **how)]
-    backbone = backbones.load(size=SIZE, resize=SIZE)
+    backbone = backbones.load(size=SIZE, resize=SIZE, views=1)
     with Progress(lambda: len(samples)) as bar:
         X = embed_glyphs(glyphs, samples, backbone, size=SIZE, progress=bar.advance)
     y = np.array([sample.code_point for sample in samples])

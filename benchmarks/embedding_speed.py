@@ -40,7 +40,7 @@ Embed = Callable[[np.ndarray], np.ndarray]
 
 def by_onnxruntime(size: int) -> Embed:
     """XLDA's own."""
-    return load(size=size, threads=THREADS).embed
+    return load(size=size, views=1, threads=THREADS).embed
 
 
 def by_torch(size: int, is_last: bool = False) -> Embed:

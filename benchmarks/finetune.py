@@ -61,7 +61,7 @@ class Images(NamedTuple):
 
 def draw(glyphs: GlyphSet, split: Literal["train", "test"], per_class: int, seed: int) -> Images:
     """Characters as the backbone wants them."""
-    backbone = backbones.load(size=SIZE, resize=SIZE)
+    backbone = backbones.load(size=SIZE, resize=SIZE, views=1)
     samples = glyphs.samples(split, per_class, seed=seed)
     pixels = np.stack([backbone.prepare(glyphs.render(sample, SIZE)) for sample in samples])
     return Images(pixels, np.repeat(np.arange(len(glyphs)), per_class))

@@ -36,7 +36,7 @@ def cache_of_its_own(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lite():
-    return load(threads=2)
+    return load(threads=2, views=1)
 
 
 def picture(rng, width, height):
@@ -58,7 +58,7 @@ def test_prepare_is_resizing_and_then_cropping(rng, width, height, interpolation
     )
     left, top = round((whole.width - 224) / 2), round((whole.height - 224) / 2)
     expected = np.array(whole.crop((left, top, left + 224, top + 224))).astype(int)
-    found = Preprocessing(interpolation=interpolation).prepare(image)
+    found = Preprocessing(interpolation=interpolation, views=1).prepare(image)
     assert found.dtype == np.uint8
     assert found.shape == (224, 224, 3)
     assert abs(found - expected).max() <= 1  # rounding; nearly all are equal
@@ -67,7 +67,7 @@ def test_prepare_is_resizing_and_then_cropping(rng, width, height, interpolation
 
 def test_no_resize_stretches(rng):
     image = picture(rng, 300, 100)
-    found = Preprocessing(size=64, resize=None).prepare(image)
+    found = Preprocessing(size=64, resize=None, views=1).prepare(image)
     np.testing.assert_array_equal(found, np.array(image.resize((64, 64), Image.Resampling.BILINEAR)))
 
 
@@ -80,7 +80,8 @@ def test_prepare_turns_photos_upright(rng):
         image.save(file, "png", exif=exif)
         upright = ImageOps.exif_transpose(Image.open(file))
         expected = np.array(upright.resize((32, 32), Image.Resampling.BILINEAR))
-        np.testing.assert_array_equal(Preprocessing(size=32, resize=None).prepare(Image.open(file)), expected)
+        found = Preprocessing(size=32, resize=None, views=1).prepare(Image.open(file))
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_prepare_takes_every_kind_of_photo(rng):
@@ -406,7 +407,9 @@ def photos(rng, n=4, size=16):
 
 def test_a_network_of_the_form_of_efficientnet_v2(tmp_path, rng):
     path, weight = v2_form(tmp_path / "v2.onnx")
-    described = Preprocessing(size=48, resize=48, mean=(0.5,) * 3, std=(0.5,) * 3, interpolation="bicubic")
+    described = Preprocessing(
+        size=48, resize=48, mean=(0.5,) * 3, std=(0.5,) * 3, interpolation="bicubic", views=1
+    )
     describe(path, described)
     backbone = load(path, cut_head=True)
     assert (backbone.name, backbone.n_features, backbone.preprocessing) == ("v2", 24, described)
@@ -422,35 +425,35 @@ def test_a_network_of_the_form_of_efficientnet_v2(tmp_path, rng):
 
 def test_maps_are_pooled_whichever_axis_the_channels_are_on(tmp_path, rng):
     batch = photos(rng)
-    expected = load(convolved(tmp_path / "a.onnx", "pooled"), size=16).embed(batch)
+    expected = load(convolved(tmp_path / "a.onnx", "pooled"), size=16, views=1).embed(batch)
     assert expected.shape == (4, 5)
     assert expected.std(axis=0).min() > 0
     for output in ("map", "map last", "pooled map"):
         for shape in (("n", 3, "h", "w"), ("n", "h", "w", 3)):
-            backbone = load(convolved(tmp_path / "b.onnx", output, shape), size=16)
+            backbone = load(convolved(tmp_path / "b.onnx", output, shape), size=16, views=1)
             assert backbone.preprocessing.layout == ("NCHW" if shape[1] == 3 else "NHWC")
             np.testing.assert_allclose(backbone.embed(batch), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_map_with_three_equal_axes_is_ordered_as_the_input(tmp_path, rng):
     batch = photos(rng)
-    expected = load(convolved(tmp_path / "a.onnx", "pooled", n_features=8), size=16).embed(batch)
+    expected = load(convolved(tmp_path / "a.onnx", "pooled", n_features=8), size=16, views=1).embed(batch)
     for shape, output in ((("n", 3, "h", "w"), "map"), (("n", "h", "w", 3), "map last")):
-        found = load(convolved(tmp_path / "b.onnx", output, shape, 8), size=16).embed(batch)
+        found = load(convolved(tmp_path / "b.onnx", output, shape, 8), size=16, views=1).embed(batch)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_fixed", [1, 3])
 def test_a_fixed_number_of_photos(tmp_path, rng, n_fixed):
     batch = photos(rng, 7)
-    expected = load(convolved(tmp_path / "a.onnx", "pooled"), size=16).embed(batch)
-    backbone = load(convolved(tmp_path / "b.onnx", "pooled", (n_fixed, 3, 16, 16)))
+    expected = load(convolved(tmp_path / "a.onnx", "pooled"), size=16, views=1).embed(batch)
+    backbone = load(convolved(tmp_path / "b.onnx", "pooled", (n_fixed, 3, 16, 16)), views=1)
     assert backbone.preprocessing.size == 16
     np.testing.assert_allclose(backbone.embed(batch), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_many_photos_are_embedded_in_parts(tmp_path, rng):
-    backbone = load(convolved(tmp_path / "a.onnx", "pooled"), size=16)
+    backbone = load(convolved(tmp_path / "a.onnx", "pooled"), size=16, views=1)
     batch = photos(rng, 50)
     one_by_one = np.concatenate([backbone.embed(batch[i : i + 1]) for i in range(50)])
     np.testing.assert_allclose(backbone.embed(batch), one_by_one, rtol=1e-5, atol=1e-6)
@@ -504,12 +507,12 @@ def test_identity_is_the_network_and_its_preprocessing(tmp_path):
 
 
 def test_identity_is_that_of_version_0_1(tmp_path):
-    """Models and files of embeddings have it: it may change only with PREPROCESSING_VERSION."""
-    assert load(size=96).identity.identity == (
+    """Models and files of embeddings have it: it may never change."""
+    assert load(size=96, version=1).identity.identity == (
         "3357409e3a78cdfb07e3a8ff26f45b6993817d1f814983ab36c25a2f80795e39"
     )
     path = convolved(tmp_path / "a.onnx", "pooled")
-    backbone = load(path, size=16)
+    backbone = load(path, size=16, version=1)
     content = hashlib.sha256(hashlib.sha256(path.read_bytes()).digest()).hexdigest()
     described = json.dumps([f"{content} False", backbone.preprocessing.to_json()], sort_keys=True)
     assert backbone.identity.identity == hashlib.sha256(described.encode()).hexdigest()
@@ -519,8 +522,8 @@ def test_identity_has_what_it_takes_to_load_it_again(tmp_path):
     path, _ = v2_form(tmp_path / "v2.onnx")
     identity = load(path, cut_head=True, size=48, mean=[0.5] * 3).identity
     assert (identity.name, identity.width, identity.cut_head) == ("v2", 24, True)
-    assert identity.preprocessing_version == 1
-    again = load(path, cut_head=identity.cut_head, **identity.preprocessing)
+    assert identity.preprocessing_version == 2
+    again = load(path, cut_head=identity.cut_head, version=2, **identity.preprocessing)
     assert again.identity == identity
 
 
@@ -534,12 +537,12 @@ def test_identity_includes_weights_that_stand_beside(tmp_path, rng):
         apart = tmp_path / "apart.onnx"
         (tmp_path / "weights").unlink(missing_ok=True)
         onnx.save(onnx.load(path), apart, save_as_external_data=True, location="weights", size_threshold=0)
-        backbone, batch = load(apart, size=16), photos(rng)
-        np.testing.assert_array_equal(backbone.embed(batch), load(path, size=16).embed(batch))
+        backbone, batch = load(apart, size=16, views=1), photos(rng)
+        np.testing.assert_array_equal(backbone.embed(batch), load(path, size=16, views=1).embed(batch))
         identities.append((hashlib.sha256(apart.read_bytes()).digest(), backbone.identity.identity))
     assert identities[0][0] == identities[1][0]
     assert identities[0][1] != identities[1][1]
-    describe(apart, Preprocessing(size=16))
+    describe(apart, Preprocessing(size=16, views=1))
     (tmp_path / "weights").unlink()
     assert load(apart).n_features == 64
 
@@ -547,7 +550,7 @@ def test_identity_includes_weights_that_stand_beside(tmp_path, rng):
 def test_half_precision_networks(tmp_path, rng):
     net = Net(dtype=TensorProto.FLOAT16, output_shape=[None] * 4)
     net.add("GlobalAveragePool")
-    backbone = load(net.write(tmp_path / "a.onnx"), size=16, mean=[0, 0, 0], std=[1, 1, 1])
+    backbone = load(net.write(tmp_path / "a.onnx"), size=16, views=1, mean=[0, 0, 0], std=[1, 1, 1])
     batch = photos(rng)
     found = backbone.embed(batch)
     assert found.dtype == np.float32
@@ -555,7 +558,7 @@ def test_half_precision_networks(tmp_path, rng):
 
 
 def test_wrong_batches_are_refused(tmp_path, rng):
-    backbone = load(convolved(tmp_path / "net.onnx", "pooled"), size=16)
+    backbone = load(convolved(tmp_path / "net.onnx", "pooled"), size=16, views=1)
     for wrong in (photos(rng)[0], photos(rng, size=17), photos(rng).astype(np.float32)):
         with pytest.raises(ValueError, match=r"embed got .* expected uint8 \(n, 16, 16, 3\)"):
             backbone.embed(wrong)
@@ -563,21 +566,21 @@ def test_wrong_batches_are_refused(tmp_path, rng):
 
 def test_outputs_that_are_no_embeddings_are_refused(tmp_path, rng):
     with pytest.raises(ValueError, match=r"float32 values of shape \(1, 5, 64\) for 1 photos"):
-        load(convolved(tmp_path / "a.onnx", "tokens"), size=16)
+        load(convolved(tmp_path / "a.onnx", "tokens"), size=16, views=1)
     net = Net()
     net.add("Shape")
     net.add("Cast", to=TensorProto.FLOAT)
     net.output_shape = [None]
     with pytest.raises(ValueError, match=r"of shape \(4,\)"):
-        load(net.write(tmp_path / "b.onnx"), size=16)
+        load(net.write(tmp_path / "b.onnx"), size=16, views=1)
     net = Net(output_shape=[None] * 4)
     net.add("Transpose", perm=[0, 2, 1, 3])
     with pytest.raises(ValueError, match="which axis is the channels' is not clear"):
-        load(net.write(tmp_path / "c.onnx"), size=16)
+        load(net.write(tmp_path / "c.onnx"), size=16, views=1)
     net = Net(output_shape=[None] * 4)
     net.add("GlobalAveragePool")
     net.add("Log")
-    backbone = load(net.write(tmp_path / "d.onnx"), size=16, mean=[0.5] * 3)
+    backbone = load(net.write(tmp_path / "d.onnx"), size=16, views=1, mean=[0.5] * 3)
     batch = photos(rng)
     batch[:2], batch[2] = 255, 0
     with pytest.raises(ValueError, match="NaN or infinite numbers for photo 2"):
@@ -708,7 +711,7 @@ def oracle():
 
 @pytest.mark.parametrize("size", [224, 96, 75])
 def test_lite0_is_that_of_torch_at_any_size(lite, oracle, rng, size):
-    backbone = lite if size == 224 else load(size=size)
+    backbone = lite if size == 224 else load(size=size, views=1)
     batch = np.stack([backbone.prepare(picture(rng, 300, 400)) for _ in range(2)])
     values = ((batch / 255 - 127 / 255) / (128 / 255)).transpose(0, 3, 1, 2).astype(np.float32)
     logits, embeddings = oracle(values, size)
@@ -813,7 +816,7 @@ def cosine(one, other):
 def test_lite0_describes_itself(lite):
     assert repr(lite) == "Backbone('efficientnet-lite0', n_features=1280, size=224)"
     assert (lite.preprocessing.size, lite.preprocessing.resize) == (224, 256)
-    small = load(size=96)
+    small = load(size=96, views=1)
     assert small.preprocessing.resize == 110
     assert not small.identity.is_same(lite.identity)
     with pytest.raises(ValueError, match="no head to cut"):
@@ -824,7 +827,7 @@ def test_lite0_from_a_damaged_cache(lite, rng):
     path = cache.cache_folder() / "efficientnet-lite0-1.onnx"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1000])
-    again = load(threads=2)
+    again = load(threads=2, views=1)
     assert path.read_bytes() == whole  # the file is the same each time it is built
     batch = photos(rng, 1, 224)
     np.testing.assert_array_equal(again.embed(batch), lite.embed(batch))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def load(
     std: Any = None,
     layout: str | None = None,
     interpolation: str | None = None,
+    views: int | Sequence[float] | None = None,
+    version: int | None = None,
     cut_head: bool = False,
     threads: int | None = None,
 ) -> Backbone:
@@ -36,8 +39,9 @@ def load(
         embeddings = backbone.embed(batch)
 
     Preprocessing is what is given here; else what `describe` wrote into the file; else the size and layout of
-    the file's input, with the mean and standard deviation of ImageNet. `cut_head` leaves out the linear layer
-    that the network ends with. `threads` are all cores unless said.
+    the file's input, with the mean and standard deviation of ImageNet. `Preprocessing` says what `views` of a
+    photo and `version` are. `cut_head` leaves out the linear layer that the network ends with. `threads` are
+    all cores unless said.
     """
     given = {
         "size": size,
@@ -46,6 +50,8 @@ def load(
         "std": std,
         "layout": layout,
         "interpolation": interpolation,
+        "views": views,
+        "version": version,
     }
     changes = {name: value for name, value in given.items() if value is not None}
     if source == lite0.NAME:

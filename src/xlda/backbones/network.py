@@ -10,10 +10,10 @@ from PIL import Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.threads import n_threads
-from xlda.backbones.preprocessing import PREPROCESSING_VERSION, Preprocessing
+from xlda.backbones.preprocessing import Preprocessing
 from xlda.identity import BackboneIdentity
 
-AT_ONCE = 8  # photos in one run: more take more memory and no less time each
+AT_ONCE = 8  # views of photos in one run: more take more memory and no less time each
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
@@ -40,7 +40,7 @@ class Backbone:
             name,
             content,
             preprocessing.to_json(),
-            preprocessing_version=PREPROCESSING_VERSION,
+            preprocessing_version=preprocessing.version,
             width=self.n_features,
             cut_head=cut_head,
         )
@@ -49,22 +49,31 @@ class Backbone:
         return f"Backbone({self.name!r}, n_features={self.n_features}, size={self.preprocessing.size})"
 
     def prepare(self, image: Image.Image) -> Array:
-        """A photo as one row of the batch that `embed` takes: (size, size, 3), uint8."""
+        """A photo as one row of the batch that `embed` takes: uint8, of the preprocessing's `shape`."""
         return self.preprocessing.prepare(image)
 
+    @property
+    def least_side(self) -> int | None:
+        """Pixels that the short side of a photo should have at least; None: all that there are."""
+        return self.preprocessing.least_side
+
     def embed(self, batch: Array) -> Array:
-        """Embeddings (n, n_features), float32, of prepared photos (n, size, size, 3), uint8."""
+        """Embeddings (n, n_features), float32, of n prepared photos: averages over their views."""
         batch = np.asarray(batch)
-        size = self.preprocessing.size
-        if batch.dtype != np.uint8 or batch.shape[1:] != (size, size, 3):
+        shape = self.preprocessing.shape
+        if batch.dtype != np.uint8 or batch.shape[1:] != shape:
             raise ValueError(
-                f"embed got {batch.dtype} of shape {batch.shape}; expected uint8 (n, {size}, {size}, 3). "
-                "`prepare` makes one row from a photo."
+                f"embed got {batch.dtype} of shape {batch.shape}; expected uint8 "
+                f"(n, {', '.join(map(str, shape))}). `prepare` makes one row from a photo."
             )
-        embeddings = np.empty((len(batch), self.n_features), np.float32)
-        for start in range(0, len(batch), self._n_fixed or AT_ONCE):
+        views = batch.reshape(-1, *shape[-3:])
+        of_views = np.empty((len(views), self.n_features), np.float32)
+        for start in range(0, len(views), self._n_fixed or AT_ONCE):
             part = slice(start, start + (self._n_fixed or AT_ONCE))
-            embeddings[part] = self._run(batch[part])
+            of_views[part] = self._run(views[part])
+        embeddings: Array = of_views
+        if len(views) > len(batch):
+            embeddings = of_views.reshape(len(batch), -1, self.n_features).mean(axis=1)
         if not np.isfinite(embeddings).all():
             row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
             raise ValueError(

@@ -18,8 +18,11 @@ from xlda.errors import BadSampleError
 INTERPOLATIONS = {way.name.lower(): way for way in Image.Resampling}
 LAYOUTS = ("NCHW", "NHWC")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-PREPROCESSING_VERSION = 1  # to be raised when a photo with the same settings gives other numbers
+NEWEST = 2  # version: to be raised when a photo with the same settings gives other numbers
+VIEWS = {1: (1.0,), 2: (1.0, 0.7), 3: (1.0, 0.7, 0.5)}  # by their number
+DEFAULT_VIEWS = 2
 MOST = 8192  # pixels a side: more is a slip of the keyboard
+MOST_VIEWS = 16
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,17 @@ class Preprocessing:
     224 and in proportion for others; None stretches the whole photo to `size` x `size`. Values v of 0 to 255
     become (v / 255 - mean) / std, for red, green and blue.
 
+    A photo is looked at in several `views`, each the central share of that crop, enlarged to `size` x `size`:
+    (1, 0.7) are the crop itself and the middle 70 % of its width and height. Of 1, 2 or 3, by their number,
+    the last ones are the middle 70 % and 50 %; "auto" is 2 of them. Their embeddings are averaged.
+
+    `version` is that of the code: 1 is for models of old, with one view. From 2 on, a photo that is many
+    times as large as needed is first scaled down by 2, 4, 8 ..., for which JPEG files have a fast way.
+
     >>> Preprocessing(size=96).resize
     110
+    >>> Preprocessing(views=3).views
+    (1.0, 0.7, 0.5)
     >>> Preprocessing(size=4).normalise(np.zeros((1, 4, 4, 3), np.uint8)).shape
     (1, 3, 4, 4)
     """
@@ -42,8 +54,16 @@ class Preprocessing:
     std: tuple[float, float, float] = IMAGENET_STD
     layout: str = "NCHW"
     interpolation: str = "bilinear"
+    views: int | tuple[float, ...] | Literal["auto"] = "auto"
+    version: int = NEWEST
 
     def __post_init__(self) -> None:
+        if type(self.version) is not int or not 1 <= self.version <= NEWEST:
+            raise ValueError(
+                f"version of a preprocessing is 1 to {NEWEST}; got {self.version!r}. "
+                "A higher one is of a newer xlda."
+            )
+        object.__setattr__(self, "views", _shares(self.views, self.version))
         _check_pixels("size", self.size, 1)
         if self.resize == "auto":
             object.__setattr__(self, "resize", round(self.size * 256 / 224))
@@ -63,21 +83,47 @@ class Preprocessing:
     def changed(self, **changes: Any) -> Preprocessing:
         """The same with other values; a new `size` alone takes `resize` along in proportion.
 
+        A new `version` alone comes with its own views.
+
         >>> Preprocessing(size=384, resize=384).changed(size=192).resize
         192
         """
+        if "version" in changes and "views" not in changes:
+            changes["views"] = "auto"
         if "size" in changes and "resize" not in changes and self.resize is not None:
             _check_pixels("size", changes["size"], 1)
             changes["resize"] = round(int(self.resize) * changes["size"] / self.size)
         return dataclasses.replace(self, **changes)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a prepared photo: (size, size, 3) with one view, (views, size, size, 3) with several."""
+        one = (self.size, self.size, 3)
+        return one if len(self.shares) == 1 else (len(self.shares), *one)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Of the crop, one for each view."""
+        assert isinstance(self.views, tuple)
+        return self.views
+
+    @property
+    def least_side(self) -> int | None:
+        """Pixels of a photo's short side with which no view is enlarged; None: it is taken as it is."""
+        whole = self.size if self.resize is None else int(self.resize)
+        return None if self.version == 1 else math.ceil(whole / min(self.shares))
+
     def to_json(self) -> dict[str, Any]:
-        """The values as a dict that JSON can hold.
+        """The values as a dict that JSON can hold, without `version`, for which an identity has a place.
 
         >>> Preprocessing.from_json(Preprocessing(size=96).to_json()) == Preprocessing(size=96)
         True
         """
-        return {**dataclasses.asdict(self), "mean": list(self.mean), "std": list(self.std)}
+        values = dataclasses.asdict(self)
+        del values["version"]
+        if self.version == 1:  # which has no views
+            del values["views"]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     @classmethod
     def from_json(cls, values: Any) -> Preprocessing:
@@ -92,18 +138,24 @@ class Preprocessing:
         return cls(**values)
 
     def prepare(self, image: Image.Image) -> Array:
-        """Pixels (size, size, 3) of a photo, uint8, upright as its EXIF data say; transparency becomes white.
+        """Pixels of a photo as in `shape`, uint8, upright as its EXIF data say; transparency becomes white.
 
         >>> Preprocessing(size=96).prepare(Image.new("L", (640, 480))).shape
+        (2, 96, 96, 3)
+        >>> Preprocessing(size=96, views=1).prepare(Image.new("L", (640, 480))).shape
         (96, 96, 3)
         """
-        upright = _checked_upright(image)
+        upright = _scaled_down(_checked_upright(image), self.least_side)
         box = (0.0, 0.0, float(upright.width), float(upright.height))
         if self.resize is not None:
             box = _box_of_crop(upright.width, upright.height, int(self.resize), self.size)
-        # Only what the crop keeps is computed, from the same neighbours as if all were.
-        small = upright.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box)
-        return np.array(small)
+        pixels = np.empty((len(self.shares), self.size, self.size, 3), np.uint8)
+        for view, share in zip(pixels, self.shares, strict=True):
+            # Only what the crop keeps is computed, from the same neighbours as if all were.
+            part = _middle(box, share)
+            small = upright.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], part)
+            view[...] = np.asarray(small)
+        return pixels.reshape(self.shape)
 
     def normalise(self, batch: Array) -> Array:
         """Pixels (n, height, width, 3), uint8, as the network's float32 input in its layout."""
@@ -129,6 +181,21 @@ def _box_of_crop(width: int, height: int, resize: int, size: int) -> tuple[float
     return left * x, top * y, min((left + size) * x, width), min((top + size) * y, height)
 
 
+def _middle(box: tuple[float, float, float, float], share: float) -> tuple[float, float, float, float]:
+    """The central part of a box, whose sides are `share` of its own."""
+    if share == 1:
+        return box
+    left, top, right, bottom = box
+    x, y = (right - left) * (1 - share) / 2, (bottom - top) * (1 - share) / 2
+    return left + x, top + y, right - x, bottom - y
+
+
+def _scaled_down(image: Image.Image, least_side: int | None) -> Image.Image:
+    """The picture scaled down by 2, 4, 8 ..., as far as its short side keeps `least_side` pixels."""
+    times = 1 if least_side is None else min(image.size) // least_side
+    return image if times < 2 else image.reduce(1 << (times.bit_length() - 1))
+
+
 def _checked_upright(image: Any) -> Image.Image:
     if not isinstance(image, Image.Image):
         raise TypeError(f"prepare takes a PIL image; got {type(image).__name__}. PIL.Image.open reads one.")
@@ -149,3 +216,22 @@ def _three_numbers(name: str, values: Any) -> tuple[float, ...]:
     if len(numbers) != 3 or not all(isinstance(v, Real) and math.isfinite(v) for v in numbers):
         raise ValueError(f"{name} is three numbers, for red, green and blue; got {values!r}.")
     return tuple(float(v) for v in numbers)
+
+
+def _shares(views: Any, version: int) -> tuple[float, ...]:
+    """Views as shares of the crop."""
+    if isinstance(views, str) and views == "auto":
+        views = 1 if version == 1 else DEFAULT_VIEWS
+    if isinstance(views, Integral) and not isinstance(views, bool):
+        views = VIEWS.get(int(views), ())
+    shares = tuple(views) if isinstance(views, (tuple, list, np.ndarray)) else ()
+    if not 1 <= len(shares) <= MOST_VIEWS or not all(
+        isinstance(v, Real) and 0 < float(v) <= 1 for v in shares
+    ):
+        raise ValueError(
+            f"views are 1, 2 or 3, or a list of at most {MOST_VIEWS} shares of a photo's middle, "
+            f"above 0 and up to 1; got {views!r}."
+        )
+    if version == 1 and shares != (1,):
+        raise ValueError(f"Version 1 of the preprocessing has one view of a photo, 1; got {views!r}.")
+    return tuple(float(v) for v in shares)

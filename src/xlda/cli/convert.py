@@ -62,6 +62,7 @@ def convert(
     ] = None,
     backbone: options.BackboneName = None,
     size: options.Size = None,
+    views: options.Views = None,
     cut_head: options.CutHead = False,
     on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
@@ -78,9 +79,9 @@ def convert(
         backbone = DEFAULT
     elif backbone is None and _takes_photos(layer):
         backbone, cut_head = layer, True
-    if backbone is None and (size is not None or cut_head):
-        raise typer.BadParameter("--size and --cut-head go with --backbone.")
-    network = None if backbone is None else named_backbone(backbone, size, cut_head)
+    if backbone is None and (size is not None or views is not None or cut_head):
+        raise typer.BadParameter("--size, --views and --cut-head go with --backbone.")
+    network = None if backbone is None else named_backbone(backbone, size, cut_head, views)
     if network is not None and network.n_features != rows.weight.shape[1]:
         raise ValueError(
             f"The layer takes {rows.weight.shape[1]} features; {network.name} gives {network.n_features}."

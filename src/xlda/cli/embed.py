@@ -46,6 +46,7 @@ def embed(
     ] = None,
     backbone: options.BackboneName = None,
     size: options.Size = None,
+    views: options.Views = None,
     cut_head: options.CutHead = False,
     on_error: options.Skip = "stop",
     half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, three digits.")] = False,
@@ -65,7 +66,7 @@ def embed(
     if dataset is None and split is not None:
         raise typer.BadParameter("--split goes with --dataset.")
     photos = found_photos(where, on_error) if dataset is None else _known(dataset, where, split)
-    network = named_backbone(backbone, size, cut_head)
+    network = named_backbone(backbone, size, cut_head, views)
     with progress_bar("embedding", len(photos)) as advance:
         summary = embed_to_parquet(
             photos,

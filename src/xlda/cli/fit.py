@@ -22,6 +22,7 @@ def fit(
     without: options.Without = None,
     backbone: options.BackboneName = None,
     size: options.Size = None,
+    views: options.Views = None,
     cut_head: options.CutHead = False,
     model: Annotated[
         str,
@@ -56,11 +57,13 @@ def fit(
     clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=exponent, **given)
     choice = Choice(only, without, of_folders=len(where) > 1)
     if are_embeddings(where):
-        if backbone is not None or size is not None or cut_head:
-            raise typer.BadParameter("--backbone, --size and --cut-head are for photos, not for embeddings.")
+        if backbone is not None or size is not None or views is not None or cut_head:
+            raise typer.BadParameter(
+                "--backbone, --size, --views and --cut-head are for photos, not for embeddings."
+            )
         samples = from_files(where, choice)
     else:
-        samples = from_photos(where, named_backbone(backbone, size, cut_head), on_error, choice)
+        samples = from_photos(where, named_backbone(backbone, size, cut_head, views), on_error, choice)
     for batch in samples.labelled("learning"):
         clf.partial_fit(batch.embeddings, batch.labels)
     clf.backbone_ = samples.identity

@@ -93,8 +93,10 @@ def whole(count: float) -> float | int:
     return int(count) if count == int(count) else float(count)
 
 
-def named_backbone(name: str | None, size: int | None = None, cut_head: bool = False) -> Backbone:
+def named_backbone(
+    name: str | None, size: int | None = None, cut_head: bool = False, views: int | None = None
+) -> Backbone:
     """The backbone that was asked for."""
     from xlda import backbones
 
-    return backbones.load(name or DEFAULT, size=size, cut_head=cut_head)
+    return backbones.load(name or DEFAULT, size=size, cut_head=cut_head, views=views)

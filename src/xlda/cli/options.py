@@ -59,6 +59,17 @@ OwnBackbone = Annotated[
 Size = Annotated[
     int | None, typer.Option("--size", help="Pixels a side that the backbone sees.", show_default=False)
 ]
+Views = Annotated[
+    int | None,
+    typer.Option(
+        "--views",
+        min=1,
+        max=3,
+        help="How often to look at each photo: 1 is fast; 2, the default, and 3 also look at its middle, "
+        "enlarged, and recognise more.",
+        show_default=False,
+    ),
+]
 CutHead = Annotated[
     bool, typer.Option("--cut-head", help="Leave out the linear layer that the ONNX file ends with.")
 ]

@@ -42,7 +42,7 @@ def draw_and_embed(n_classes: int, per_class: tuple[int, int], seed: int, progre
     """Draw so many classes, and of each so many images to learn and to test, and embed them all."""
     glyphs = find_glyphs(n_classes=n_classes, seed=seed)
     # The network shall see the whole image, up to its edges.
-    backbone = backbones.load("efficientnet-lite0", size=SIZE, resize=SIZE)
+    backbone = backbones.load("efficientnet-lite0", size=SIZE, resize=SIZE, views=1)
     train = glyphs.samples("train", per_class[0], seed=seed)
     test = glyphs.samples("test", per_class[1], seed=seed)
     with Progress(lambda: len(train) + len(test), progress) as bar:

@@ -28,17 +28,20 @@ BATCH = 32  # photos decoded while as many are embedded
 
 
 class Embedder(Protocol):
-    """What is needed of a network: `prepare` a photo, from any thread, and `embed` a stack of them."""
+    """What is needed of a network: `prepare` a photo, from any thread, and `embed` a stack of them.
+
+    It may also have a `least_side`, of pixels: a photo's short side need not be longer, see `open_photo`.
+    """
 
     @property
     def n_features(self) -> int:
         """Length of an embedding."""
 
     def prepare(self, image: Image, /) -> Array:
-        """Pixels (H, W, 3) of uint8, H and W the same for all photos."""
+        """Pixels of uint8, their shape the same for all photos."""
 
     def embed(self, pixels: Array, /) -> Array:
-        """Embeddings (n, n_features) of pixels (n, H, W, 3)."""
+        """Embeddings (n, n_features) of the pixels of n photos."""
 
 
 class EmbeddedBatch(NamedTuple, Generic[T]):
@@ -47,6 +50,14 @@ class EmbeddedBatch(NamedTuple, Generic[T]):
     embeddings: Array
     photos: list[T]
     skipped: list[tuple[T, str]]
+
+
+def prepared(
+    photo: PhotoContent, backbone: Embedder, max_pixels: int = MAX_PIXELS, name: str | None = None
+) -> Array:
+    """The photo opened, no larger than need be, and prepared for the backbone."""
+    least_side = getattr(backbone, "least_side", None)
+    return backbone.prepare(open_photo(photo, max_pixels, name=name, least_side=least_side))
 
 
 def embed_photos(
@@ -70,7 +81,7 @@ def embed_photos(
 
     def pixels(photo: Photo) -> Array | str:
         try:
-            return backbone.prepare(open_photo(photo.path, max_pixels))
+            return prepared(photo.path, backbone, max_pixels)
         except (BadImage, OSError) as error:
             if on_error == "stop":
                 raise
@@ -86,7 +97,7 @@ def embed_contents(photos: Iterable[PhotoContent], backbone: Embedder) -> Array:
     """
 
     def pixels(numbered: tuple[str, Any]) -> Array | str:
-        return backbone.prepare(open_photo(numbered[1], name=numbered[0]))
+        return prepared(numbered[1], backbone, name=numbered[0])
 
     batches = _batches(_named(photos), pixels, backbone, BATCH, _n_decoders())
     with closing(batches):

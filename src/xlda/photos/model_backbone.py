@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xlda.errors import OtherBackboneError
 from xlda.identity import BackboneIdentity
@@ -20,11 +21,15 @@ class ModelBackbone:
     """What was chosen as the backbone of the model `name`: a loaded one, where to find it, or None.
 
     With None it is the one that the model was made with, looked for in `folders` and in the current one; and
-    `DEFAULT` for a model that has learned nothing.
+    `DEFAULT` for a model that has learned nothing. `views` are those of the photos, None those of the model.
     """
 
     def __init__(
-        self, chosen: str | os.PathLike[str] | Backbone | None, name: str, folders: list[Path]
+        self,
+        chosen: str | os.PathLike[str] | Backbone | None,
+        name: str,
+        folders: list[Path],
+        views: int | Sequence[float] | None = None,
     ) -> None:
         self._model, self._folders = name, folders
         self._loading = threading.Lock()
@@ -35,6 +40,9 @@ class ModelBackbone:
             self._chosen = os.path.abspath(chosen) if there else os.fspath(chosen)  # noqa: PTH100
         else:
             self.loaded = chosen
+        if views is not None and self.loaded is not None:
+            raise ValueError("views are for a backbone that is yet to be loaded; this one has its own.")
+        self._views = views
 
     def get(self, made_with: BackboneIdentity | None, width: int | None) -> Backbone:
         """The backbone, refused unless it is the one that the model was `made_with`, or has its `width`.
@@ -66,7 +74,11 @@ class ModelBackbone:
                 "Say which it was with backbone=, or give it embeddings."
             )
         source = self._chosen or (DEFAULT if known is None else self._found(known.name))
-        settings = {} if known is None else dict(known.preprocessing)
+        settings: dict[str, Any] = {}
+        if known is not None:
+            settings = {**known.preprocessing, "version": known.preprocessing_version}
+        if self._views is not None:
+            settings["views"] = self._views
         cut_head = known is not None and known.cut_head and source != DEFAULT
         try:
             return backbones.load(source, cut_head=cut_head, **settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
@@ -21,8 +21,7 @@ from xlda.errors import BadSampleError, ChangedModelError
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.model_file import MOST_KEYS
-from xlda.photos.decoding import open_photo
-from xlda.photos.embedding import embed_contents
+from xlda.photos.embedding import embed_contents, prepared
 from xlda.photos.model_backbone import ModelBackbone
 from xlda.photos.opened_file import OpenedFile
 from xlda.predictor.answers import Judged
@@ -110,6 +109,7 @@ class Recognizer:
         path: str | os.PathLike[str],
         *,
         backbone: str | os.PathLike[str] | Backbone | None = None,
+        views: int | Sequence[float] | None = None,
         wait: float = 0.0,
         lock: bool = False,
         **params: Any,
@@ -119,7 +119,9 @@ class Recognizer:
         `backbone` is "efficientnet-lite0", the path of an ONNX file, or a loaded one. By default it is the
         one that the model was made with: an ONNX file of its name beside the model or in the current folder.
         For a new model it is efficientnet-lite0. It is loaded when the first photo comes, and another one
-        than the model's, or one that is not found, is an OtherBackboneError.
+        than the model's, or one that is not found, is an OtherBackboneError. `views` says how a new model
+        looks at a photo: 1 is the fastest; 2, the default, and 3 recognise more, and take as many times as
+        long; see `backbones.Preprocessing`.
 
         Where another process or recognizer is changing the file, the first change waits for it for `wait`
         seconds, then it is a LockedModelError; a file that has changed since it was opened is a
@@ -131,7 +133,7 @@ class Recognizer:
             file.take_lock()
         try:
             folders = [Path(os.path.abspath(path)).parent, file.path.parent]  # noqa: PTH100 (links stay)
-            own = ModelBackbone(backbone, file.name, folders)
+            own = ModelBackbone(backbone, file.name, folders, views)
             recognizer = cls(file, own, file.read(params))
             if own.loaded is not None:
                 _ = recognizer.backbone  # another one than the model's is refused
@@ -172,7 +174,7 @@ class Recognizer:
         """Embeddings (n, d) of the photos, float32; (1, d) of one."""
         backbone = self.backbone
         if _is_one(photos):
-            return np.asarray(backbone.embed(backbone.prepare(open_photo(photos))[None]), np.float32)
+            return np.asarray(backbone.embed(prepared(photos, backbone)[None]), np.float32)
         return embed_contents(photos, backbone)
 
     # -- learning
