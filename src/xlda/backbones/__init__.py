@@ -12,7 +12,7 @@ try:
 except ModuleNotFoundError as error:
     raise needs("xlda.backbones", f"{error.name}", "images") from None
 
-from xlda.backbones.lite0 import classifier_layer
+from xlda.backbones.efficientnet_lite import classifier_layer
 from xlda.backbones.loading import describe, load
 from xlda.backbones.network import Backbone
 from xlda.backbones.preprocessing import Preprocessing

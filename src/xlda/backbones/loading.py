@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xlda._internal.built_in import BUILT_IN, DEFAULT_BACKBONE
 from xlda._internal.files import write_whole
-from xlda.backbones import lite0
+from xlda.backbones import efficientnet_lite
 from xlda.backbones.network import Backbone, only_input, open_session
 from xlda.backbones.preprocessing import Preprocessing
 
@@ -19,7 +20,7 @@ METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocess
 
 
 def load(
-    source: str | os.PathLike[str] = lite0.NAME,
+    source: str | os.PathLike[str] = DEFAULT_BACKBONE,
     *,
     size: int | None = None,
     resize: int | None = None,
@@ -32,7 +33,7 @@ def load(
     cut_head: bool = False,
     threads: int | None = None,
 ) -> Backbone:
-    """Open "efficientnet-lite0", or the network in an ONNX file.
+    """Open "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", or the network in an ONNX file.
 
         backbone = load("network.onnx", cut_head=True)
         batch = np.stack([backbone.prepare(PIL.Image.open(path)) for path in paths])
@@ -54,11 +55,12 @@ def load(
         "version": version,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    if source == lite0.NAME:
+    if isinstance(source, str) and source in efficientnet_lite.VARIANTS:
         if cut_head:
-            raise ValueError(f"{lite0.NAME} has no head to cut: it gives embeddings already.")
-        session = open_session(lite0.network(), lite0.NAME, threads)
-        return Backbone(session, lite0.NAME, lite0.PREPROCESSING.changed(**changes), lite0.IDENTITY)
+            raise ValueError(f"{source} has no head to cut: it gives embeddings already.")
+        variant = efficientnet_lite.VARIANTS[source]
+        session = open_session(efficientnet_lite.network(variant), source, threads)
+        return Backbone(session, source, variant.preprocessing.changed(**changes), variant.identity)
     path = _existing(source)
     session = _session(path, cut_head, threads)
     preprocessing = _preprocessing(session, path, changes).changed(**changes)
@@ -89,8 +91,9 @@ def describe(
 def _existing(source: str | os.PathLike[str]) -> Path:
     path = Path(source)
     if not path.suffix and not path.exists():
+        names = ", ".join(map(repr, BUILT_IN))
         raise FileNotFoundError(
-            f"No backbone {os.fspath(source)!r}: give {lite0.NAME!r}, or the path of an .onnx file."
+            f"No backbone {os.fspath(source)!r}: give {names}, or the path of an .onnx file."
         )
     with path.open("rb"):
         pass  # a missing or forbidden file is the system's own error, with its name

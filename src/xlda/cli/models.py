@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import xlda
+from xlda._internal.built_in import DEFAULT_BACKBONE
 from xlda._internal.model_lock import ModelLock
 from xlda.cli.console import note
 from xlda.errors import LockedModelError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEFAULT = "efficientnet-lite0"
 SOON, PATIENCE = 1.0, 600.0  # seconds: another is waited for so long without a word, and so long at all
 
 
@@ -99,4 +99,4 @@ def named_backbone(
     """The backbone that was asked for."""
     from xlda import backbones
 
-    return backbones.load(name or DEFAULT, size=size, cut_head=cut_head, views=views)
+    return backbones.load(name or DEFAULT_BACKBONE, size=size, cut_head=cut_head, views=views)

@@ -116,12 +116,12 @@ class Recognizer:
     ) -> Self:
         """Open a model file, or start a new model where there is none; `params` are its parameters then.
 
-        `backbone` is "efficientnet-lite0", the path of an ONNX file, or a loaded one. By default it is the
-        one that the model was made with: an ONNX file of its name beside the model or in the current folder.
-        For a new model it is efficientnet-lite0. It is loaded when the first photo comes, and another one
-        than the model's, or one that is not found, is an OtherBackboneError. `views` says how a new model
-        looks at a photo: 1 is the fastest; 2, the default, and 3 recognise more, and take as many times as
-        long; see `backbones.Preprocessing`.
+        `backbone` is "efficientnet-lite0", "-lite1" or "-lite2", the path of an ONNX file, or a loaded one.
+        By default it is the one that the model was made with: a built-in one, or an ONNX file of its name
+        beside the model or in the current folder. For a new model it is efficientnet-lite0. It is loaded when
+        the first photo comes, and another one than the model's, or one that is not found, is an
+        OtherBackboneError. `views` says how a new model looks at a photo: 1 is the fastest; 2, the
+        default, and 3 recognise more, and take as many times as long; see `backbones.Preprocessing`.
 
         Where another process or recognizer is changing the file, the first change waits for it for `wait`
         seconds, then it is a LockedModelError; a file that has changed since it was opened is a
