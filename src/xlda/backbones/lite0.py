@@ -28,6 +28,7 @@ IDENTITY = f"{NAME} {WEIGHTS_SHA256} {GRAPH_VERSION}"  # the same, whichever ver
 PREPROCESSING = Preprocessing(
     size=224, resize=256, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bicubic"
 )
+WIDTH = 1280  # of the embeddings
 EPSILON = 1e-3  # of the batch norms
 STAGES = (  # repeats, stride of the first, whether channels are expanded; kernels are in the weights
     (1, 1, False),
@@ -88,7 +89,7 @@ def build(weights: dict[str, Array]) -> bytes:
     last = graph.add("GlobalAveragePool", [last], "pooled", graph.n_channels[last])
     graph.add("Flatten", [last], "embedding", graph.n_channels[last])
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "height", "width"])
-    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", 1280])
+    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", WIDTH])
     model = helper.make_model(
         helper.make_graph(graph.nodes, NAME, [image], [embedding], graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET)],

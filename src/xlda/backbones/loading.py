@@ -13,6 +13,7 @@ from xlda._internal.files import write_whole
 from xlda.backbones import lite0
 from xlda.backbones.network import Backbone, only_input, open_session
 from xlda.backbones.preprocessing import Preprocessing
+from xlda.backbones.sessions import kept_session
 
 METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocessing in JSON
 
@@ -51,8 +52,9 @@ def load(
     if source == lite0.NAME:
         if cut_head:
             raise ValueError(f"{lite0.NAME} has no head to cut: it gives embeddings already.")
-        session = open_session(lite0.network(), lite0.NAME, threads)
-        return Backbone(session, lite0.NAME, lite0.PREPROCESSING.changed(**changes), lite0.IDENTITY)
+        session = kept_session(f"{lite0.NAME}-{lite0.GRAPH_VERSION}", lite0.network, lite0.NAME, threads)
+        preprocessing = lite0.PREPROCESSING.changed(**changes)
+        return Backbone(session, lite0.NAME, preprocessing, lite0.IDENTITY, n_features=lite0.WIDTH)
     path = _existing(source)
     session = _session(path, cut_head, threads)
     preprocessing = _preprocessing(session, path, changes).changed(**changes)
