@@ -12,7 +12,7 @@ from xlda._internal.arrays import Array, Rows
 from xlda.calibration import evidence as evidences
 from xlda.calibration.evidence import Evidence, gathered, novelty
 from xlda.calibration.figures import (
-    Figures,
+    FittedFigures,
     Line,
     Thresholds,
     calibration_error,
@@ -49,7 +49,9 @@ class Calibration:
     learned: float  # weight of all samples then
     confirmed: Evidence
     confirmed_unknown: Evidence
-    given: Mapping[Like, Figures] = field(default_factory=dict)  # that were fitted before, as a file has them
+    given: Mapping[Like, FittedFigures] = field(
+        default_factory=dict
+    )  # that were fitted before, as a file has them
 
     @classmethod
     def measured(
@@ -126,12 +128,12 @@ class Calibrated:
 
     known: Evidence
     unknown: Evidence
-    given: Figures | None = None  # that were fitted to just this before
+    given: FittedFigures | None = None  # that were fitted to just this before
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> FittedFigures:
         """Temperature, correction and odds, each fitted where it was not yet."""
-        return Figures(self.temperature, self.correction, self.known_line)
+        return FittedFigures(self.temperature, self.correction, self.known_line)
 
     @cached_property
     def temperature(self) -> float:

@@ -8,7 +8,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.section import Section
 from xlda.calibration.calibration import KINDS, Calibration
 from xlda.calibration.evidence import Evidence
-from xlda.calibration.figures import LEAST, MOST, Figures, Line
+from xlda.calibration.figures import LEAST, MOST, FittedFigures, Line
 from xlda.calibration.folds import BEST, LIKES, Like
 
 NAME, VERSION = "calibration", 2
@@ -44,13 +44,13 @@ def figures_to_section(calibration: Calibration, like: Like) -> Section:
     return Section(FIGURES, FIGURES_VERSION, info=info, may_be_ignored=True)
 
 
-def figures_from_section(section: Section) -> dict[Like, Figures]:
+def figures_from_section(section: Section) -> dict[Like, FittedFigures]:
     """The same, by what kind it is for."""
     section.check_tensors()
     like, scale = section.info.get("like"), section.number("temperature")
     if like not in LIKES or not LEAST <= scale <= MOST:
         raise ValueError("its answers are as sure as nothing can be")
-    return {like: Figures(scale, _line(section, "correction"), _line(section, "known_line"))}
+    return {like: FittedFigures(scale, _line(section, "correction"), _line(section, "known_line"))}
 
 
 def _line(section: Section, name: str) -> Line:

@@ -41,7 +41,7 @@ class Line:
 AS_IT_IS = Line(0.0, 1.0)
 
 
-class Figures(NamedTuple):
+class FittedFigures(NamedTuple):
     """All that is fitted to evidence once, and needed for every answer."""
 
     temperature: float
