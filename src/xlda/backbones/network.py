@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,13 @@ class Backbone:
     """
 
     def __init__(
-        self, session: Any, name: str, preprocessing: Preprocessing, content: str, cut_head: bool = False
+        self,
+        session: Any,
+        name: str,
+        preprocessing: Preprocessing,
+        content: str,
+        cut_head: bool = False,
+        n_features: int | None = None,
     ) -> None:
         self.name = name
         self.preprocessing = preprocessing
@@ -35,7 +42,8 @@ class Backbone:
         n_fixed = self._input.shape[0]
         self._n_fixed = n_fixed if isinstance(n_fixed, int) else None
         size = preprocessing.size
-        self.n_features = self._run(np.zeros((1, size, size, 3), np.uint8)).shape[1]
+        # Of a file from anywhere, it is tried out.
+        self.n_features = n_features or self._run(np.zeros((1, size, size, 3), np.uint8)).shape[1]
         self.identity = BackboneIdentity.of(
             name,
             content,
@@ -133,8 +141,11 @@ class Backbone:
                 )
 
 
-def open_session(source: str | bytes, name: str, threads: int | None) -> Any:
-    """A session of the file or its content; threads are all cores unless said."""
+def open_session(source: str | bytes, name: str, threads: int | None, keep: Path | None = None) -> Any:
+    """A session of the file or its content; threads are all cores unless said.
+
+    Where `keep` is given, the graph is written there as it was optimised.
+    """
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"threads is a whole number from 1, or None for all cores; got {threads!r}.")
     options = onnxruntime.SessionOptions()
@@ -143,6 +154,8 @@ def open_session(source: str | bytes, name: str, threads: int | None) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     # A waiting thread sleeps: spinning takes the cores that decode the next photos.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if keep is not None:
+        options.optimized_model_filepath = str(keep)
     options.log_severity_level = 4  # errors are raised; warnings are about the exporter's business
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

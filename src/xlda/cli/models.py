@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import xlda
 from xlda._internal.built_in import DEFAULT_BACKBONE
 from xlda._internal.model_lock import ModelLock
 from xlda.cli.console import note
@@ -40,7 +39,7 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 def opened(path: Path, backbone: str | None = None) -> Recognizer:
     """A model that is there, to be asked."""
     _check_there(path)
-    return xlda.Recognizer.open(path, backbone=backbone)
+    return _recognizer().open(path, backbone=backbone)
 
 
 @contextmanager
@@ -50,9 +49,8 @@ def changed(path: Path, backbone: str | None = None) -> Iterator[Recognizer]:
     Where nothing was changed, nothing is written.
     """
     _check_there(path)
-    with _waited(
-        path, lambda wait: xlda.Recognizer.open(path, backbone=backbone, wait=wait, lock=True)
-    ) as recognizer:
+    kind = _recognizer()
+    with _waited(path, lambda wait: kind.open(path, backbone=backbone, wait=wait, lock=True)) as recognizer:
         yield recognizer
 
 
@@ -76,6 +74,12 @@ def _waited(path: Path, take: Callable[[float], T]) -> T:
     except LockedModelError:
         note(f"waiting for another that is changing {path}")
         return take(PATIENCE)
+
+
+def _recognizer() -> type[Recognizer]:
+    from xlda.photos.quick_start import QuickRecognizer
+
+    return QuickRecognizer
 
 
 def _check_there(path: Path) -> None:

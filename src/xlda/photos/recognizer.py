@@ -12,11 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda.classifier import XLDA
+from xlda._internal.not_fitted import is_not_fitted
 from xlda.errors import BadSampleError, ChangedModelError
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from xlda.backbones import Backbone
+    from xlda.classifier import XLDA
 
 
 class Candidate(NamedTuple):
@@ -134,7 +134,7 @@ class Recognizer:
         try:
             folders = [Path(os.path.abspath(path)).parent, file.path.parent]  # noqa: PTH100 (links stay)
             own = ModelBackbone(backbone, file.name, folders, views)
-            recognizer = cls(file, own, file.read(params))
+            recognizer = cls(file, own, file.read(params, cls._kind()))
             if own.loaded is not None:
                 _ = recognizer.backbone  # another one than the model's is refused
         except BaseException:
@@ -164,7 +164,9 @@ class Recognizer:
         embeddings = self.embed(photos)
         try:
             judged = clf.judge(embeddings, k, unknown=unknown)
-        except NotFittedError:
+        except ValueError as error:
+            if not is_not_fitted(error):
+                raise
             answers = [Answer.of([]) for _ in embeddings]
         else:
             answers = answers_of(judged)
@@ -287,11 +289,20 @@ class Recognizer:
         """The labels that it knows."""
         try:
             labels: list[Label] = self.classifier.classes_.tolist()
-        except NotFittedError:
+        except ValueError as error:
+            if not is_not_fitted(error):
+                raise
             return []
         return labels
 
     # -- how it works
+
+    @classmethod
+    def _kind(cls) -> type[Any]:
+        """What the classifier is."""
+        from xlda.classifier import XLDA  # and with it scikit-learn, which takes about a second
+
+        return XLDA
 
     @contextmanager
     def _writing(self) -> Iterator[XLDA]:
