@@ -76,7 +76,7 @@ def build(weights: dict[str, Array]) -> bytes:
 
     graph = _Graph(weights)
     last = graph.convolution("image", "_conv_stem", "_bn0", stride=2)
-    for block, stride, is_expanded in _blocks():
+    for block, stride, is_expanded in blocks():
         before = last
         if is_expanded:
             last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0")
@@ -100,7 +100,7 @@ def build(weights: dict[str, Array]) -> bytes:
     return content
 
 
-def _blocks() -> Iterator[tuple[str, int, bool]]:
+def blocks() -> Iterator[tuple[str, int, bool]]:
     """Name, stride, and whether channels are expanded, of each block."""
     number = 0
     for repeats, first_stride, is_expanded in STAGES:

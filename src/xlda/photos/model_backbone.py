@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from xlda.backbones import Backbone
 
 DEFAULT = "efficientnet-lite0"
+BUILT_IN = (DEFAULT, f"{DEFAULT}-int8")
 
 
 class ModelBackbone:
@@ -31,7 +32,7 @@ class ModelBackbone:
         self._chosen: str | None = None
         self.loaded: Backbone | None = None
         if isinstance(chosen, str | os.PathLike):
-            there = os.fspath(chosen) != DEFAULT and Path(chosen).exists()
+            there = os.fspath(chosen) not in BUILT_IN and Path(chosen).exists()
             self._chosen = os.path.abspath(chosen) if there else os.fspath(chosen)  # noqa: PTH100
         else:
             self.loaded = chosen
@@ -67,7 +68,7 @@ class ModelBackbone:
             )
         source = self._chosen or (DEFAULT if known is None else self._found(known.name))
         settings = {} if known is None else dict(known.preprocessing)
-        cut_head = known is not None and known.cut_head and source != DEFAULT
+        cut_head = known is not None and known.cut_head and source not in BUILT_IN
         try:
             return backbones.load(source, cut_head=cut_head, **settings)
         except (FileNotFoundError, ValueError, TypeError) as error:  # not there, or not with these settings
@@ -75,7 +76,7 @@ class ModelBackbone:
 
     def _found(self, name: str) -> str:
         """Where the backbone of this name is."""
-        if name == DEFAULT:
+        if name in BUILT_IN:
             return name
         for folder in (*self._folders, Path()):
             if (path := folder / f"{name}.onnx").exists():
