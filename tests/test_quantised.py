@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -168,3 +172,21 @@ def test_a_model_opens_it_again(tmp_path, rng):
         pytest.raises(OtherBackboneError, match="int8"),
     ):
         shop.predict(photos[0])
+
+
+def test_the_page_shows_the_stored_figures(monkeypatch):
+    root = Path(__file__).parents[1]
+    monkeypatch.syspath_prepend(root / "benchmarks")
+    import quantised as benchmark
+
+    page = (root / "docs" / "backbones.md").read_text()
+    results = json.loads((root / "benchmarks" / "results" / "quantised.json").read_text())
+    assert benchmark.updated(page, results) == page
+    assert min(min(row["by the clock"]) for row in results["speed"]) >= 1.3
+    for kind in ("photos", "characters"):
+        before, after = (np.mean(results[kind]["halves"][name]) for name in benchmark.PRECISIONS)
+        assert after >= before - 0.5
+    results["speed"][0]["by the clock"] = [99]
+    assert benchmark.updated(page, results) != page
+    for name in ("quantised", "machine", "markdown"):
+        sys.modules.pop(name, None)
