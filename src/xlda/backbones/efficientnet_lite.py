@@ -138,7 +138,7 @@ def build(variant: Variant, weights: dict[str, Array]) -> bytes:
 
     graph = _Graph(weights)
     last = graph.convolution("image", "_conv_stem", "_bn0", stride=2)
-    for block, stride, is_expanded in _blocks(variant.repeats):
+    for block, stride, is_expanded in blocks(variant.repeats):
         before = last
         if is_expanded:
             last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0")
@@ -162,7 +162,7 @@ def build(variant: Variant, weights: dict[str, Array]) -> bytes:
     return content
 
 
-def _blocks(repeats: tuple[int, ...]) -> Iterator[tuple[str, int, bool]]:
+def blocks(repeats: tuple[int, ...]) -> Iterator[tuple[str, int, bool]]:
     """Name, stride, and whether channels are expanded, of each block."""
     number = 0
     for n_blocks, (first_stride, is_expanded) in zip(repeats, STAGES, strict=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import xlda
+from xlda._internal.built_in import INT8, is_built_in
 from xlda._internal.third_party import THIRD_PARTY
 from xlda.cli.console import say_json, say_table
 
@@ -27,10 +28,14 @@ def licences(backbone: str | None = None) -> list[dict[str, Any]]:
 
     >>> [work["name"] for work in licences("efficientnet-lite1")][:2]
     ['efficientnet-lite1', 'efficientnet-lite0']
+    >>> licences("efficientnet-lite2-int8")[0]["name"]
+    'efficientnet-lite2'
     >>> licences("mine")[0]["licence"] is None
     True
     """
     works = [asdict(work) for work in THIRD_PARTY]
+    if backbone is not None and is_built_in(backbone):
+        backbone = backbone.removesuffix(INT8)  # the same weights
     own = [work for work in works if work["name"] == backbone]
     if backbone is not None and not own:
         own = [{**dict.fromkeys(works[0]), "kind": "weights", "name": backbone}]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xlda._internal.built_in import BUILT_IN, DEFAULT_BACKBONE
+from xlda._internal.built_in import DEFAULT_BACKBONE, is_built_in
 from xlda.errors import OtherBackboneError
 from xlda.identity import BackboneIdentity
 
@@ -35,7 +35,7 @@ class ModelBackbone:
         self._chosen: str | None = None
         self.loaded: Backbone | None = None
         if isinstance(chosen, str | os.PathLike):
-            there = os.fspath(chosen) not in BUILT_IN and Path(chosen).exists()
+            there = not is_built_in(os.fspath(chosen)) and Path(chosen).exists()
             self._chosen = os.path.abspath(chosen) if there else os.fspath(chosen)  # noqa: PTH100
         else:
             self.loaded = chosen
@@ -78,7 +78,7 @@ class ModelBackbone:
             settings = {**known.preprocessing, "version": known.preprocessing_version}
         if self._views is not None:
             settings["views"] = self._views
-        cut_head = known is not None and known.cut_head and source not in BUILT_IN
+        cut_head = known is not None and known.cut_head and not is_built_in(source)
         try:
             return backbones.load(source, cut_head=cut_head, **settings)
         except (FileNotFoundError, ValueError, TypeError) as error:  # not there, or not with these settings
@@ -86,7 +86,7 @@ class ModelBackbone:
 
     def _found(self, name: str) -> str:
         """Where the backbone of this name is."""
-        if name in BUILT_IN:
+        if is_built_in(name):
             return name
         for folder in (*self._folders, Path()):
             if (path := folder / f"{name}.onnx").exists():
