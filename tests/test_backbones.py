@@ -627,7 +627,7 @@ def test_files_that_are_no_networks_are_refused(tmp_path):
         load(tmp_path / "missing.onnx")
     names = "'efficientnet-lite0', 'efficientnet-lite1', 'efficientnet-lite2'"
     for name in ("resnet", "efficientnet-lite3"):
-        with pytest.raises(FileNotFoundError, match=f"No backbone '{name}': give {names}, or the path"):
+        with pytest.raises(FileNotFoundError, match=f"No backbone '{name}': give {names}, each perhaps with"):
             load(name)
     net = Net(output_shape=[None] * 4)
     net.conv(3, 5)
