@@ -34,7 +34,14 @@ from xlda.glyphs import find_glyphs
 RESULTS = Path(__file__).parent / "results" / "views.json"
 PAGE = Path(__file__).parents[1] / "docs" / "backbones.md"
 START, END = "<!-- views -->\n", "<!-- end of views -->\n"
-NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
+NETWORKS = (
+    "efficientnet-lite0",
+    "efficientnet-lite0-int8",
+    "efficientnet-lite1",
+    "efficientnet-lite1-int8",
+    "efficientnet-lite2",
+    "efficientnet-lite2-int8",
+)
 SHARES = (1.0, 0.7, 0.5)
 DESIGNS = ("apple", "facebook", "google", "twitter")
 TONES = ("1f3fb", "1f3fc", "1f3fd", "1f3fe", "1f3ff")  # of skin: emoji with them are left out

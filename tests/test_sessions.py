@@ -84,3 +84,11 @@ def test_where_the_processor_is_not_told_nothing_is_kept(folder, tmp_path, monke
     np.testing.assert_array_equal(load(threads=2, views=1).embed(batch), plain)
     assert not kept(folder)
     assert (cache.cache_folder() / "efficientnet-lite0-1.onnx").exists()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 16])
+def test_threads_share_pictures_out_and_lose_none(rng, n):
+    pixels = rng.integers(0, 256, (n, 64, 64, 3), dtype=np.uint8)
+    one, two = (load(size=64, views=1, threads=threads) for threads in (1, 2))
+    np.testing.assert_allclose(two.embed(pixels), one.embed(pixels), rtol=1e-4, atol=1e-5)
+    assert two.embed(pixels[:0]).shape == (0, 1280)

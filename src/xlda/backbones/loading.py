@@ -89,9 +89,12 @@ def _open_built_in(name: str, changes: dict[str, Any], threads: int | None) -> B
         graph = f"{name}-{efficientnet_lite.GRAPH_VERSION}-{quantised.VERSION}"
         network = partial(cached, f"{graph}.onnx", partial(_in_whole_numbers, variant))
         content = f"{variant.identity} int8 {quantised.VERSION}"
-    session = kept_session(graph, network, name, threads)
+    opened = partial(kept_session, graph, network, name)
     preprocessing = variant.preprocessing.changed(**changes)
-    return Backbone(session, name, preprocessing, content, n_features=efficientnet_lite.WIDTH)
+    width, of_one_thread = efficientnet_lite.WIDTH, partial(opened, 1)
+    return Backbone(
+        opened(threads), name, preprocessing, content, n_features=width, of_one_thread=of_one_thread
+    )
 
 
 def _in_whole_numbers(variant: efficientnet_lite.Variant) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,12 @@ import onnxruntime
 from PIL import Image
 
 from xlda._internal.arrays import Array
-from xlda._internal.threads import n_threads
+from xlda._internal.threads import in_parallel, n_threads
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.identity import BackboneIdentity
 
-AT_ONCE = 8  # views of photos in one run: more take more memory and no less time each
+AT_ONCE = 3  # pictures in one run: more take more memory, and more time each
+ENOUGH = 4  # pictures for each thread: then it matters little that some have one more than others
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
@@ -33,17 +36,23 @@ class Backbone:
         content: str,
         cut_head: bool = False,
         n_features: int | None = None,
+        of_one_thread: Callable[[], Any] | None = None,
     ) -> None:
         self.name = name
         self.preprocessing = preprocessing
         self._session = session
-        self._input = only_input(session, name)
+        self._threads = session.get_session_options().intra_op_num_threads
+        # A session of the same network for threads with pictures of their own, opened when it is needed.
+        self._of_one_thread = None if of_one_thread is None else cache(of_one_thread)
+        self._input = only_input(self._session, name)
         self._check_input()
         n_fixed = self._input.shape[0]
         self._n_fixed = n_fixed if isinstance(n_fixed, int) else None
         size = preprocessing.size
         # Of a file from anywhere, it is tried out.
-        self.n_features = n_features or self._run(np.zeros((1, size, size, 3), np.uint8)).shape[1]
+        if n_features is None:
+            n_features = self._run(np.zeros((1, size, size, 3), np.uint8), self._session).shape[1]
+        self.n_features = n_features
         self.identity = BackboneIdentity.of(
             name,
             content,
@@ -76,9 +85,15 @@ class Backbone:
             )
         views = batch.reshape(-1, *shape[-3:])
         of_views = np.empty((len(views), self.n_features), np.float32)
-        for start in range(0, len(views), self._n_fixed or AT_ONCE):
-            part = slice(start, start + (self._n_fixed or AT_ONCE))
-            of_views[part] = self._run(views[part])
+        if self._of_one_thread is not None and self._is_shared_out(len(views)):
+            session = self._of_one_thread()
+            in_parallel(
+                lambda start, stop, _: self._fill(of_views[start:stop], views[start:stop], session),
+                len(views),
+                self._threads,
+            )
+        else:
+            self._fill(of_views, views, self._session)
         embeddings: Array = of_views
         if len(views) > len(batch):
             embeddings = of_views.reshape(len(batch), -1, self.n_features).mean(axis=1)
@@ -90,14 +105,23 @@ class Backbone:
             )
         return embeddings
 
-    def _run(self, batch: Array) -> Array:
-        """Embeddings of at most as many photos as go into one run."""
+    def _is_shared_out(self, n: int) -> bool:
+        """Whether each thread embeds pictures of its own; else all of them work on the same one."""
+        return self._threads > 1 and n > 0 and (n % self._threads == 0 or n >= ENOUGH * self._threads)
+
+    def _fill(self, embeddings: Array, views: Array, session: Any) -> None:
+        for start in range(0, len(views), self._n_fixed or AT_ONCE):
+            part = slice(start, start + (self._n_fixed or AT_ONCE))
+            embeddings[part] = self._run(views[part], session)
+
+    def _run(self, batch: Array, session: Any) -> Array:
+        """Embeddings of at most as many pictures as go into one run."""
         n = len(batch)
         if self._n_fixed is not None and n < self._n_fixed:
             batch = np.concatenate([batch, np.repeat(batch[-1:], self._n_fixed - n, axis=0)])
         values = self.preprocessing.normalise(batch).astype(TYPES[self._input.type], copy=False)
         try:
-            output = self._session.run([self._session.get_outputs()[0].name], {self._input.name: values})[0]
+            output = session.run([session.get_outputs()[0].name], {self._input.name: values})[0]
         except Exception as error:  # onnxruntime's own errors have no class in common
             raise ValueError(
                 f"{self.name} cannot embed photos of size {self.preprocessing.size}: {first_line(error)}"
