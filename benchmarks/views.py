@@ -3,9 +3,9 @@
     python benchmarks/views.py --photos grocery [--emoji node_modules]
 
 `--photos` is the folder of the Grocery Store data set: learned from train.txt, asked for val.txt; all photos,
-and with half of the classes cut down to 3 photos or 1, mean of five drawings. Characters are drawn: 300 with
+and with half of the classes cut down to 3 photos or 1, mean of ten drawings. Characters are drawn: 200 with
 8 pictures each to learn from and 4 to ask for. `--emoji` is where `npm install` has put the packages
-emoji-datasource-apple, -facebook, -google and -twitter: 700 emoji, learned from three of the four designs and
+emoji-datasource-apple, -facebook, -google and -twitter: 400 emoji, learned from three of the four designs and
 asked for the fourth, and learned from one. Every network embeds all pictures once for each view; the rest is
 averaging. A time is that of one photo, network alone, all cores. Numbers go to benchmarks/results/views.json
 and docs/backbones.md.
@@ -45,8 +45,8 @@ NETWORKS = (
 SHARES = (1.0, 0.7, 0.5)
 DESIGNS = ("apple", "facebook", "google", "twitter")
 TONES = ("1f3fb", "1f3fc", "1f3fd", "1f3fe", "1f3ff")  # of skin: emoji with them are left out
-N_EMOJI, N_CHARACTERS, TO_LEARN, TO_ASK = 700, 300, 8, 4
-DRAWINGS = 5  # of the classes that have few photos
+N_EMOJI, N_CHARACTERS, TO_LEARN, TO_ASK = 400, 200, 8, 4
+DRAWINGS = 10  # of the classes that have few photos
 
 
 @dataclass
