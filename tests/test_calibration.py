@@ -215,6 +215,12 @@ def test_probabilities_that_are_corrected_add_up_and_keep_their_order(rng):
     np.testing.assert_allclose(figures.corrected(p, figures.AS_IT_IS)[1:], p[1:], atol=1e-5)
 
 
+def test_probabilities_add_up_however_sure_the_best_is():
+    p = figures.shares(-np.linspace(0, 40, 400)[:, None] * np.arange(3.0), 1.0)
+    got = figures.corrected(p, figures.Line(0.5, 1.0, 0.9))
+    np.testing.assert_allclose(got.sum(axis=1), 1, rtol=1e-12)
+
+
 def test_a_best_class_may_be_as_unlikely_as_it_is_wanted():
     p = np.array([[0.45, 0.40, 0.10, 0.05], [0.3, 0.3, 0.2, 0.2]])
     got = figures.corrected(p, figures.Line(-0.5, 0.5))

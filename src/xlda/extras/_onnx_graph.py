@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,13 @@ class GraphParts:
         if self.opset >= AXES_ARE_INPUTS:
             return self.add("ReduceMean", last, self.whole(axes), keepdims=0)
         return self.add("ReduceMean", last, axes=list(axes), keepdims=0)
+
+    def give(self, outputs: Mapping[str, str]) -> None:
+        """Nodes that give what is there another name, as it is: that of an output."""
+        from onnx import helper
+
+        for name, last in outputs.items():
+            self.nodes.append(helper.make_node("Identity", [last], [name]))
 
     def _constant(self, values: Array, name: str | None) -> str:
         from onnx import numpy_helper
