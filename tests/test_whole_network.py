@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,22 +28,13 @@ from xlda.photos import whole_network, whole_network_check  # noqa: E402
 
 helper, numpy_helper, TensorProto = onnx.helper, onnx.numpy_helper, onnx.TensorProto
 COLOURS = {"cherry": (190, 40, 50), "kiwi": (120, 140, 30), "plum": (90, 40, 120), "pear": (170, 170, 60)}
-BY_ITSELF = """
-import sys
-import numpy as np, onnxruntime
-from PIL import Image
-
-def answers(network, photo, share):
-    session = onnxruntime.InferenceSession(network)
-    side = session.get_inputs()[0].shape[1]
-    half, x, y = share * min(photo.size) / 2, photo.width / 2, photo.height / 2
-    box = (x - half, y - half, x + half, y + half)
-    crop = photo.convert("RGB").resize((side, side), Image.Resampling.BICUBIC, box)
-    return session.run(["labels", "probabilities"], {"pixels": np.asarray(crop)[None]})
-
-labels, probabilities = answers(sys.argv[1], Image.open(sys.argv[2]), float(sys.argv[3]))
+SIZES = ((400, 300), (300, 700), (200, 200), (1600, 1300))
+ROOT = Path(__file__).parents[1]
+AFTERWARDS = """
+import json, sys
+found = answers(onnxruntime.InferenceSession("shop.onnx"), "photo.jpg")
 assert not [name for name in sys.modules if name.split(".")[0] in ("xlda", "onnx", "sklearn", "scipy")]
-print(labels[0].tolist(), probabilities[0].tolist())
+print(json.dumps([[label, float(probability)] for label, probability in found]))
 """
 
 
@@ -325,8 +317,8 @@ def test_one_class_and_more_classes_than_share_a_probability(rng):
     many.learn(*scenes(rng, 4, colours))
     many.export("whole.onnx", top_k=23)
     photos = scenes(rng, 1, colours)[0]
-    found, judged = run("whole.onnx", photos), many.classifier.judge(many.embed(photos), 20)
-    np.testing.assert_allclose(found["probabilities"][:, :20], judged.probabilities, atol=0.05)
+    found = run("whole.onnx", photos)
+    assert_same(found, many.predict(photos, k=23))
     np.testing.assert_array_equal(found["probabilities"][:, 20:], 0)
     assert (np.diff(found["scores"], axis=1) <= 0).all()
 
@@ -377,37 +369,27 @@ def onnx_extra():
 # -- without xlda
 
 
-def by_itself(network, photo, share):
-    command = [sys.executable, "-I", "-c", BY_ITSELF, str(network), str(photo), str(share)]
-    done = subprocess.run(command, capture_output=True, text=True)
+def by_itself():
+    """What the program of docs/onnx.md says of photo.jpg by shop.onnx."""
+    program = (ROOT / "docs" / "onnx.md").read_text().split("```python\n")[1].split("```")[0]
+    done = subprocess.run([sys.executable, "-I", "-c", program + AFTERWARDS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    labels, probabilities = done.stdout.replace("] [", "]|[").strip().split("|")
-    return json.loads(labels.replace("'", '"')), json.loads(probabilities)
+    return zip(*json.loads(done.stdout.splitlines()[-1]), strict=True)
 
 
-def test_it_needs_no_xlda_with_the_network_that_is_built_in(rng, tmp_path):
-    photos, labels = scenes(rng, 6)
+def test_it_needs_no_xlda_with_the_network_that_is_built_in(rng):
     with Recognizer.open("shop.xlda") as recognizer:
-        recognizer.learn(photos, labels)
-    written = recognizer_of("shop.xlda").export("whole.onnx")
-    assert written["size"] == 320
-    about = onnxruntime.InferenceSession("whole.onnx").get_modelmeta().custom_metadata_map
+        recognizer.learn(*scenes(rng, 6))
+    recognizer = Recognizer.open("shop.xlda")
+    assert recognizer.export("shop.onnx")["size"] == 320
+    about = onnxruntime.InferenceSession("shop.onnx").get_modelmeta().custom_metadata_map
     assert about["xlda.licence"] == "weights of efficientnet-lite0: Apache-2.0"
     assert json.loads(about["xlda.pixels"])["crop"] == 0.875
-    recognizer = recognizer_of("shop.xlda")
-    for number, (colour, size) in enumerate(zip(COLOURS.values(), SIZES, strict=True)):
-        photo = scene(rng, colour, *size)
-        photo.save(f"{number}.png")
-        answer = recognizer.predict(photo)
-        found, probabilities = by_itself("whole.onnx", f"{number}.png", 0.875)
-        assert_same({"labels": [found], "probabilities": [probabilities]}, [answer], near=0.1)
-
-
-SIZES = ((400, 300), (300, 700), (200, 200), (1600, 1300))
-
-
-def recognizer_of(path):
-    return Recognizer.open(path)
+    for colour, size in zip(COLOURS.values(), SIZES, strict=True):
+        scene(rng, colour, *size).save("photo.jpg", quality=95)
+        labels, probabilities = by_itself()
+        found = {"labels": [labels], "probabilities": [probabilities]}
+        assert_same(found, [recognizer.predict("photo.jpg")], near=0.1)
 
 
 def test_photos_of_a_shop(rng):
@@ -427,7 +409,7 @@ def test_photos_of_a_shop(rng):
     asked = [photo.path for photo in find_photos(folder / "val")[::5]]
     with Recognizer.open("shop.xlda") as recognizer:
         recognizer.learn([photo.path for photo in train], [photo.label for photo in train])
-    recognizer = recognizer_of("shop.xlda")
+    recognizer = Recognizer.open("shop.xlda")
     recognizer.export("whole.onnx")
     found = run("whole.onnx", [open_photo(path) for path in asked], n_at_once=8)
     answers = recognizer.predict(asked)

@@ -1,7 +1,7 @@
 """Views of a photo as nodes of an ONNX graph: from pixels to what a network takes.
 
-Resizing along one side is a product with a matrix, which Pillow itself is asked for. So a view is the same as
-Pillow's up to a grey level here and there, whichever way of interpolation, and wherever its edges lie between
+Resizing along one side is a product with a matrix, which Pillow itself is asked for. So a view is Pillow's
+up to a grey level or two here and there, whichever the interpolation, and wherever its edges lie between
 pixels. ONNX has a node for resizing, but its edges are whole pixels, and not every runtime can do all of it.
 """
 
