@@ -441,6 +441,21 @@ def test_a_file_that_answers_otherwise_is_not_written(shop, monkeypatch, tmp_pat
     assert not (tmp_path / "whole.onnx").exists()
 
 
+def test_other_labels_are_noticed(shop, monkeypatch, tmp_path):
+    write_network("small.onnx")
+    recognizer = shop()
+
+    class Mislabelled(whole_network.ExportedHead):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.labels.reverse()
+
+    monkeypatch.setattr(whole_network, "ExportedHead", Mislabelled)
+    with pytest.raises(ValueError, match="8 of 8 drawn pictures have another label"):
+        recognizer.export("whole.onnx")
+    assert not (tmp_path / "whole.onnx").exists()
+
+
 def test_another_temperature_is_noticed(shop, monkeypatch, tmp_path):
     write_network("small.onnx")
     recognizer = shop()
