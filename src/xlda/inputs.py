@@ -6,8 +6,6 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import validate_data
 
 from xlda._internal.arrays import Array
 from xlda.errors import BadSampleError
@@ -115,11 +113,13 @@ def prepared(X: Array, power: float | None, half: bool = False) -> Array:
 
 
 def _converted(estimator: Any, X: Any, n_features: int | None, min_samples: int) -> Array:
+    from sklearn.utils.validation import validate_data  # which takes about a second to import
+
     refuse_masked(X, "X")
     width = X.shape[1] if getattr(X, "ndim", 0) == 2 else n_features
     if n_features is not None and width != n_features and not hasattr(estimator, "feature_names_in_"):
         raise BadSampleError(
-            f"X has {width} features, but {type(estimator).__name__} is expecting {n_features} features as "
+            f"X has {width} features, but XLDA is expecting {n_features} features as "
             "input. Use the same backbone, or start a new classifier."
         )
     if getattr(X, "dtype", None) == np.float16:
@@ -179,6 +179,8 @@ def check_magnitude(X: Array, weight: float = 1.0) -> None:
     if X.size <= FEW_NUMBERS and np.vdot(X, X) <= most * most:  # NaN is not: no value is larger than the root
         return
     if X.size and not (X.max() <= most and X.min() >= -most):  # NaN is neither
+        from sklearn.utils import assert_all_finite
+
         try:
             assert_all_finite(X, input_name="X", estimator_name="XLDA")
         except ValueError as error:

@@ -11,7 +11,6 @@ from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
 
 from xlda._internal.arrays import Array, Rows
 from xlda.errors import UnknownClassError
@@ -42,6 +41,8 @@ def label_list(values: Any, name: str = "y") -> list[Label]:
     if array.dtype.kind in "mM":
         raise ValueError(f"Unknown label type: {name} holds {array.dtype}. Labels are all str or all int.")
     if array.ndim != 1:
+        from sklearn.utils.validation import column_or_1d
+
         array = column_or_1d(array, warn=True)
     if array.dtype.kind == "i":
         return list(array.tolist())

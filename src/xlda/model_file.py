@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ import numpy as np
 from xlda import storage
 from xlda._internal.section import MOST, Section
 from xlda.calibration import calibration_stored
-from xlda.calibration.calibration_stored import calibration_from_section, calibration_to_section
+from xlda.calibration.calibration_stored import (
+    calibration_from_section,
+    calibration_to_section,
+    figures_from_section,
+    figures_to_section,
+)
 from xlda.errors import NewerFileError
 from xlda.head import layer_rows
 from xlda.head import stored as head_stored
@@ -38,6 +44,7 @@ KNOWN = {  # sections, and the newest version of each
     stored.NAME: stored.VERSION,
     kept_stored.NAME: kept_stored.VERSION,
     calibration_stored.NAME: calibration_stored.VERSION,
+    calibration_stored.FIGURES: calibration_stored.FIGURES_VERSION,
     "search": 1,
     head_stored.NAME: head_stored.VERSION,
     layer_rows.SECTION: layer_rows.SECTION_VERSION,
@@ -89,6 +96,8 @@ def write(path: str | os.PathLike[str], clf: Any, model: Model) -> None:
         sections.append(kept_to_section(model.moments))
     if model.calibration is not None:
         sections.append(calibration_to_section(model.calibration))
+        if model.calibration.can_tell:
+            sections.append(figures_to_section(model.calibration, clf.like))
     if clf.power == "auto" and hasattr(clf, "power_"):
         sections.append(Section("chosen", KNOWN["chosen"], info={"power": clf.power_}))
     if model.layer_rows is not None:
@@ -145,6 +154,9 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
     calibration = sections.get(calibration_stored.NAME)
     if calibration is not None:
         model.calibration = calibration_from_section(calibration, model.labels.n_rows)
+        if calibration_stored.FIGURES in sections:
+            figures = figures_from_section(sections[calibration_stored.FIGURES])
+            model.calibration = replace(model.calibration, given=figures)
     if layer is not None:
         model.layer_rows = LayerRows.from_section(layer, labels, moments.n_features)
     model.upkeep = Upkeep(None if search is None else search.info)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from xlda._internal.arrays import Rows
+from xlda._internal.not_fitted import not_fitted
 from xlda._internal.section import Section
 from xlda.head import Head, new_head
 from xlda.head.covariance import Shrinkage, Target
@@ -264,9 +264,9 @@ def most_unrenewed(renew: float, total: float, n_features: int) -> float:
     return float(min(share, max(renew, MOST_SHARE)) * total)
 
 
-def nothing_seen() -> NotFittedError:
+def nothing_seen() -> Exception:
     """The error of predicting where no class has samples."""
-    return NotFittedError("No class of this XLDA has samples. Call fit or partial_fit first.")
+    return not_fitted("No class of this XLDA has samples. Call fit or partial_fit first.")
 
 
 def _n_others(moments: Moments, layer_rows: LayerRows | None) -> int:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 
-def routine(module: Any, name: str, n_texts: int, n_pointers: int) -> Callable[..., None]:
-    """A routine of `scipy.linalg.cython_blas` or `cython_lapack`, which takes letters and then addresses."""
-    capsule = module.__pyx_capi__[name]
+def routine(module: str, name: str, n_texts: int, n_pointers: int) -> Callable[..., None]:
+    """A routine of `scipy.linalg.cython_blas` or `cython_lapack`, which takes letters and then addresses.
+
+    SciPy is imported here, when it is first needed: a model that was loaded answers without it.
+    """
+    found: Any = import_module(f"scipy.linalg.{module}")
+    capsule = found.__pyx_capi__[name]
     get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     types = [ctypes.c_char_p] * n_texts + [ctypes.c_void_p] * n_pointers
-    found: Callable[..., None] = ctypes.CFUNCTYPE(None, *types)(get_pointer(capsule, get_name(capsule)))
-    return found
+    function: Callable[..., None] = ctypes.CFUNCTYPE(None, *types)(get_pointer(capsule, get_name(capsule)))
+    return function

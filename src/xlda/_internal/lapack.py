@@ -11,7 +11,6 @@ import ctypes
 from functools import cache, partial
 
 import numpy as np
-from scipy.linalg import cython_lapack
 
 from xlda._internal.arrays import Array
 from xlda._internal.fortran import routine
@@ -99,4 +98,4 @@ def _call(name: str, letters: str, *arguments: int | Array) -> int:
     return failed.value
 
 
-_routine = cache(partial(routine, cython_lapack))
+_routine = cache(partial(routine, "cython_lapack"))

@@ -7,6 +7,7 @@ step needs. Sharing out whole steps instead keeps all cores at work.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,8 +88,13 @@ def in_parallel_with_blas(
     work(0, n, 0)
 
 
-@cache
 def _blas() -> ThreadpoolController:
+    return _found("scipy.linalg.cython_blas" in sys.modules)
+
+
+@cache
+def _found(with_scipy: bool) -> ThreadpoolController:
+    """Those that are there; SciPy brings one of its own, once it is needed."""
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -7,19 +7,23 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from xlda._internal.built_in import BUILT_IN, DEFAULT_BACKBONE, INT8, is_built_in
 from xlda._internal.files import write_whole
-from xlda.backbones import lite0
+from xlda.backbones import efficientnet_lite, quantised
+from xlda.backbones.cache import cached
 from xlda.backbones.network import Backbone, only_input, open_session
 from xlda.backbones.preprocessing import Preprocessing
+from xlda.backbones.sessions import kept_session
 
 METADATA = "xlda.preprocessing"  # in the metadata of an ONNX file: a Preprocessing in JSON
 
 
 def load(
-    source: str | os.PathLike[str] = lite0.NAME,
+    source: str | os.PathLike[str] = DEFAULT_BACKBONE,
     *,
     size: int | None = None,
     resize: int | None = None,
@@ -29,10 +33,11 @@ def load(
     interpolation: str | None = None,
     views: int | Sequence[float] | None = None,
     version: int | None = None,
+    precision: str | None = None,
     cut_head: bool = False,
     threads: int | None = None,
 ) -> Backbone:
-    """Open "efficientnet-lite0", or the network in an ONNX file.
+    """Open "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", or the network in an ONNX file.
 
         backbone = load("network.onnx", cut_head=True)
         batch = np.stack([backbone.prepare(PIL.Image.open(path)) for path in paths])
@@ -40,8 +45,9 @@ def load(
 
     Preprocessing is what is given here; else what `describe` wrote into the file; else the size and layout of
     the file's input, with the mean and standard deviation of ImageNet. `Preprocessing` says what `views` of a
-    photo and `version` are. `cut_head` leaves out the linear layer that the network ends with. `threads` are
-    all cores unless said.
+    photo and `version` are. `precision="int8"`, or "-int8" after its name, is a built-in network in whole
+    numbers of 8 bits: faster, and with embeddings of its own. `cut_head` leaves out the linear layer that the
+    network ends with. `threads` are all cores unless said.
     """
     given = {
         "size": size,
@@ -54,15 +60,46 @@ def load(
         "version": version,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    if source == lite0.NAME:
+    if name := _built_in(source, precision):
         if cut_head:
-            raise ValueError(f"{lite0.NAME} has no head to cut: it gives embeddings already.")
-        session = open_session(lite0.network(), lite0.NAME, threads)
-        return Backbone(session, lite0.NAME, lite0.PREPROCESSING.changed(**changes), lite0.IDENTITY)
+            raise ValueError(f"{name} has no head to cut: it gives embeddings already.")
+        return _open_built_in(name, changes, threads)
     path = _existing(source)
     session = _session(path, cut_head, threads)
     preprocessing = _preprocessing(session, path, changes).changed(**changes)
     return Backbone(session, path.stem, preprocessing, f"{_sha256(path)} {cut_head}", cut_head)
+
+
+def _built_in(source: str | os.PathLike[str], precision: str | None) -> str | None:
+    """The name of the built-in network that is meant, None for a file."""
+    if precision not in (None, "float32", "int8"):
+        raise ValueError(f'precision is "float32" or "int8"; got {precision!r}.')
+    name = os.fspath(source)
+    if not isinstance(source, str) or not is_built_in(name) or (precision == "float32" and INT8 in name):
+        if precision is not None:
+            raise ValueError(f"precision is for {', '.join(BUILT_IN)}; {name} has its own.")
+        return None
+    return name if precision != "int8" else f"{name.removesuffix(INT8)}{INT8}"
+
+
+def _open_built_in(name: str, changes: dict[str, Any], threads: int | None) -> Backbone:
+    variant = efficientnet_lite.VARIANTS[name.removesuffix(INT8)]
+    graph, network, content = variant.graph, partial(efficientnet_lite.network, variant), variant.identity
+    if name.endswith(INT8):
+        graph = f"{name}-{efficientnet_lite.GRAPH_VERSION}-{quantised.VERSION}"
+        network = partial(cached, f"{graph}.onnx", partial(_in_whole_numbers, variant))
+        content = f"{variant.identity} int8 {quantised.VERSION}"
+    opened = partial(kept_session, graph, network, name)
+    preprocessing = variant.preprocessing.changed(**changes)
+    width, of_one_thread = efficientnet_lite.WIDTH, partial(opened, 1)
+    return Backbone(
+        opened(threads), name, preprocessing, content, n_features=width, of_one_thread=of_one_thread
+    )
+
+
+def _in_whole_numbers(variant: efficientnet_lite.Variant) -> bytes:
+    weights = efficientnet_lite.read_weights(variant)
+    return quantised.build(weights, efficientnet_lite.blocks(variant.repeats), efficientnet_lite.EPSILON)
 
 
 def describe(
@@ -89,8 +126,10 @@ def describe(
 def _existing(source: str | os.PathLike[str]) -> Path:
     path = Path(source)
     if not path.suffix and not path.exists():
+        names = ", ".join(map(repr, BUILT_IN))
         raise FileNotFoundError(
-            f"No backbone {os.fspath(source)!r}: give {lite0.NAME!r}, or the path of an .onnx file."
+            f"No backbone {os.fspath(source)!r}: give {names}, each perhaps with {INT8}, "
+            "or the path of an .onnx file."
         )
     with path.open("rb"):
         pass  # a missing or forbidden file is the system's own error, with its name

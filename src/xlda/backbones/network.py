@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,12 @@ import onnxruntime
 from PIL import Image
 
 from xlda._internal.arrays import Array
-from xlda._internal.threads import n_threads
+from xlda._internal.threads import in_parallel, n_threads
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.identity import BackboneIdentity
 
-AT_ONCE = 8  # views of photos in one run: more take more memory and no less time each
+AT_ONCE = 3  # pictures in one run: more take more memory, and more time each
+ENOUGH = 4  # pictures for each thread: then it matters little that some have one more than others
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
@@ -25,17 +29,30 @@ class Backbone:
     """
 
     def __init__(
-        self, session: Any, name: str, preprocessing: Preprocessing, content: str, cut_head: bool = False
+        self,
+        session: Any,
+        name: str,
+        preprocessing: Preprocessing,
+        content: str,
+        cut_head: bool = False,
+        n_features: int | None = None,
+        of_one_thread: Callable[[], Any] | None = None,
     ) -> None:
         self.name = name
         self.preprocessing = preprocessing
         self._session = session
-        self._input = only_input(session, name)
+        self._threads = session.get_session_options().intra_op_num_threads
+        # A session of the same network for threads with pictures of their own, opened when it is needed.
+        self._of_one_thread = None if of_one_thread is None else cache(of_one_thread)
+        self._input = only_input(self._session, name)
         self._check_input()
         n_fixed = self._input.shape[0]
         self._n_fixed = n_fixed if isinstance(n_fixed, int) else None
         size = preprocessing.size
-        self.n_features = self._run(np.zeros((1, size, size, 3), np.uint8)).shape[1]
+        # Of a file from anywhere, it is tried out.
+        if n_features is None:
+            n_features = self._run(np.zeros((1, size, size, 3), np.uint8), self._session).shape[1]
+        self.n_features = n_features
         self.identity = BackboneIdentity.of(
             name,
             content,
@@ -68,9 +85,15 @@ class Backbone:
             )
         views = batch.reshape(-1, *shape[-3:])
         of_views = np.empty((len(views), self.n_features), np.float32)
-        for start in range(0, len(views), self._n_fixed or AT_ONCE):
-            part = slice(start, start + (self._n_fixed or AT_ONCE))
-            of_views[part] = self._run(views[part])
+        if self._of_one_thread is not None and self._is_shared_out(len(views)):
+            session = self._of_one_thread()
+            in_parallel(
+                lambda start, stop, _: self._fill(of_views[start:stop], views[start:stop], session),
+                len(views),
+                self._threads,
+            )
+        else:
+            self._fill(of_views, views, self._session)
         embeddings: Array = of_views
         if len(views) > len(batch):
             embeddings = of_views.reshape(len(batch), -1, self.n_features).mean(axis=1)
@@ -82,8 +105,17 @@ class Backbone:
             )
         return embeddings
 
-    def _run(self, batch: Array) -> Array:
-        """Embeddings of at most as many photos as go into one run."""
+    def _is_shared_out(self, n: int) -> bool:
+        """Whether each thread embeds pictures of its own; else all of them work on the same one."""
+        return self._threads > 1 and n > 0 and (n % self._threads == 0 or n >= ENOUGH * self._threads)
+
+    def _fill(self, embeddings: Array, views: Array, session: Any) -> None:
+        for start in range(0, len(views), self._n_fixed or AT_ONCE):
+            part = slice(start, start + (self._n_fixed or AT_ONCE))
+            embeddings[part] = self._run(views[part], session)
+
+    def _run(self, batch: Array, session: Any) -> Array:
+        """Embeddings of at most as many pictures as go into one run."""
         n = len(batch)
         if self._n_fixed is not None and n < self._n_fixed:
             batch = np.concatenate([batch, np.repeat(batch[-1:], self._n_fixed - n, axis=0)])
@@ -93,7 +125,7 @@ class Backbone:
         """What the network gives for just as many photos as it takes."""
         values = self.preprocessing.normalise(batch).astype(TYPES[self._input.type], copy=False)
         try:
-            output = self._session.run([self._session.get_outputs()[0].name], {self._input.name: values})[0]
+            output = session.run([session.get_outputs()[0].name], {self._input.name: values})[0]
         except Exception as error:  # onnxruntime's own errors have no class in common
             raise ValueError(
                 f"{self.name} cannot embed photos of size {self.preprocessing.size}: {first_line(error)}"
@@ -141,8 +173,11 @@ class Backbone:
                 )
 
 
-def open_session(source: str | bytes, name: str, threads: int | None) -> Any:
-    """A session of the file or its content; threads are all cores unless said."""
+def open_session(source: str | bytes, name: str, threads: int | None, keep: Path | None = None) -> Any:
+    """A session of the file or its content; threads are all cores unless said.
+
+    Where `keep` is given, the graph is written there as it was optimised.
+    """
     if threads is not None and (type(threads) is not int or threads < 1):
         raise ValueError(f"threads is a whole number from 1, or None for all cores; got {threads!r}.")
     options = onnxruntime.SessionOptions()
@@ -151,6 +186,8 @@ def open_session(source: str | bytes, name: str, threads: int | None) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     # A waiting thread sleeps: spinning takes the cores that decode the next photos.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if keep is not None:
+        options.optimized_model_filepath = str(keep)
     options.log_severity_level = 4  # errors are raised; warnings are about the exporter's business
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from xlda._internal.arrays import Array, Rows
 from xlda.calibration import evidence as evidences
 from xlda.calibration.evidence import Evidence, gathered, novelty
 from xlda.calibration.figures import (
+    FittedFigures,
     Line,
     Thresholds,
     calibration_error,
@@ -48,6 +49,9 @@ class Calibration:
     learned: float  # weight of all samples then
     confirmed: Evidence
     confirmed_unknown: Evidence
+    given: Mapping[Like, FittedFigures] = field(
+        default_factory=dict
+    )  # that were fitted before, as a file has them
 
     @classmethod
     def measured(
@@ -83,6 +87,7 @@ class Calibration:
             self,
             confirmed=self.confirmed.with_others(known),
             confirmed_unknown=self.confirmed_unknown.with_others(unknown),
+            given={},
         )
 
     @classmethod
@@ -102,11 +107,11 @@ class Calibration:
 
     @cached_property
     def _same(self) -> Calibrated:
-        return Calibrated(*self._with_confirmed(self.same))
+        return Calibrated(*self._with_confirmed(self.same), self.given.get("same"))
 
     @cached_property
     def _visit(self) -> Calibrated:
-        return Calibrated(*self._with_confirmed(self.visit))
+        return Calibrated(*self._with_confirmed(self.visit), self.given.get("visit"))
 
     def _with_confirmed(self, known: Evidence) -> tuple[Evidence, Evidence]:
         unknown = self.unknown
@@ -123,21 +128,27 @@ class Calibrated:
 
     known: Evidence
     unknown: Evidence
+    given: FittedFigures | None = None  # that were fitted to just this before
+
+    @property
+    def figures(self) -> FittedFigures:
+        """Temperature, correction and odds, each fitted where it was not yet."""
+        return FittedFigures(self.temperature, self.correction, self.known_line)
 
     @cached_property
     def temperature(self) -> float:
         """What scores are divided by."""
-        return temperature(self.known)
+        return temperature(self.known) if self.given is None else self.given.temperature
 
     @cached_property
     def correction(self) -> Line:
         """Of the probability of the best."""
-        return correction(self.known, self.temperature)
+        return correction(self.known, self.temperature) if self.given is None else self.given.correction
 
     @cached_property
     def known_line(self) -> Line:
         """The odds of being known, by novelty."""
-        return known_line(self.known, self.unknown)
+        return known_line(self.known, self.unknown) if self.given is None else self.given.known_line
 
     def probabilities(self, scores: Array) -> Array:
         """Of the best classes, given that it is a known one: scores (n, k), best first; rows add up to 1."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, logsumexp
 
 from xlda._internal.arrays import Array
 from xlda.calibration.evidence import Evidence
@@ -34,15 +33,27 @@ class Line:
 
     def of(self, values: Array) -> Array:
         """Probabilities."""
-        found: Array = self.most * expit(self.at_zero + self.slope * values)
+        with np.errstate(over="ignore"):  # of what is infinitely unlikely
+            found: Array = self.most / (1.0 + np.exp(-self.at_zero - self.slope * values))
         return found
 
 
 AS_IT_IS = Line(0.0, 1.0)
 
 
+class FittedFigures(NamedTuple):
+    """All that is fitted to evidence once, and needed for every answer."""
+
+    temperature: float
+    correction: Line  # of the probability of the best
+    known_line: Line  # the odds of being known, by novelty
+
+
 def temperature(evidence: Evidence) -> float:
     """What scores are divided by so that the right classes are as likely as they are often right."""
+    from scipy.optimize import minimize_scalar  # which takes long to import
+    from scipy.special import logsumexp
+
     told = evidence.place >= 0
     if not evidence.weights[told].any():
         return TEMPERATURE
@@ -88,6 +99,7 @@ def correction(evidence: Evidence, temperature: float) -> Line:
 
 def _fitted(values: Array, outcomes: Array, weights: Array, least_end: float = 1.0) -> Line:
     """The likeliest curve, beside some samples for one that changes nothing; it ends no lower than told."""
+    from scipy.optimize import minimize  # which takes long to import
 
     def surprise(line: Array) -> float:
         reached = line[0] + line[1] * values

@@ -7,29 +7,14 @@ import os
 import sys
 import traceback
 import warnings
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
 import typer
 
 import xlda
-from xlda.cli.classes import classes
 from xlda.cli.console import note, say
-from xlda.cli.convert import convert
-from xlda.cli.demo import demo
-from xlda.cli.embed import embed
-from xlda.cli.evaluate import evaluate
-from xlda.cli.export import export
-from xlda.cli.fit import fit
-from xlda.cli.forget import forget
-from xlda.cli.glyphs import glyphs
-from xlda.cli.inspect import inspect as inspect_command
-from xlda.cli.learn import learn
-from xlda.cli.merge import merge
-from xlda.cli.merge_classes import merge_classes
-from xlda.cli.predict import predict
-from xlda.cli.remove import remove
-from xlda.cli.rename import rename
 from xlda.errors import XLDAError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130  # exit codes, as shells have them
@@ -45,34 +30,42 @@ IN_OPTIONS = {  # what the library calls it, and what the command does
     "Use merge_classes to join two classes.": "`xlda merge-classes` makes one of two.",
     "merge_classes needs two classes;": "merge-classes needs two classes;",
 }
-COMMANDS = (
-    embed,
-    fit,
-    learn,
-    predict,
-    evaluate,
-    convert,
-    export,
-    inspect_command,
-    merge,
-    forget,
-    classes,
-    rename,
-    merge_classes,
-    remove,
-    glyphs,
-    demo,
-)
+COMMANDS = {  # in the order of --help, and where each is: only what is asked for is imported
+    "embed": "xlda.cli.embed",
+    "fit": "xlda.cli.fit",
+    "learn": "xlda.cli.learn",
+    "predict": "xlda.cli.predict",
+    "evaluate": "xlda.cli.evaluate",
+    "convert": "xlda.cli.convert",
+    "export": "xlda.cli.export",
+    "inspect": "xlda.cli.inspect",
+    "merge": "xlda.cli.merge",
+    "forget": "xlda.cli.forget",
+    "classes": "xlda.cli.classes",
+    "rename": "xlda.cli.rename",
+    "merge-classes": "xlda.cli.merge_classes",
+    "remove": "xlda.cli.remove",
+    "glyphs": "xlda.cli.glyphs",
+    "demo": "xlda.cli.demo",
+}
 
-app = typer.Typer(
-    name="xlda",
-    help="A classifier that learns new classes for ever, from photos or embeddings.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+
+def app(*names: str) -> typer.Typer:
+    """The command with these of its commands, or with all of them."""
+    made = typer.Typer(
+        name="xlda",
+        help="A classifier that learns new classes for ever, from photos or embeddings.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    made.callback(invoke_without_command=True)(settings)
+    for name in names or COMMANDS:
+        command = getattr(import_module(COMMANDS[name]), name.replace("-", "_"))
+        made.command(help=_help(command.__doc__ or ""))(command)
+    return made
 
 
 def _help(docstring: str) -> str:
@@ -81,11 +74,6 @@ def _help(docstring: str) -> str:
     return "\n\n".join(f"\b\n{text}" if text.startswith("$") else text for text in paragraphs)
 
 
-for command in COMMANDS:
-    app.command(help=_help(command.__doc__ or ""))(command)
-
-
-@app.callback(invoke_without_command=True)
 def settings(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
@@ -107,7 +95,8 @@ def run(arguments: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = _show_warning
-            result = app(arguments, prog_name="xlda", standalone_mode=False)
+            made = app(*_asked_for(arguments))
+            result = made(arguments, prog_name="xlda", standalone_mode=False)
         if result == INTERRUPTED:  # typer's way to say it
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -119,6 +108,12 @@ def run(arguments: list[str]) -> int:
             for line in traceback.format_exc().splitlines():
                 note(line)
         return _failed(error)
+
+
+def _asked_for(arguments: list[str]) -> list[str]:
+    """The command that is named first, if it is one: the options before it take no values."""
+    first = [argument for argument in arguments if not argument.startswith("-")][:1]
+    return [name for name in first if name in COMMANDS]
 
 
 def _failed(error: Exception) -> int:

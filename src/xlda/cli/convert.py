@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import xlda
+from xlda._internal.built_in import BUILT_IN
 from xlda.cli import options
 from xlda.cli.console import counted, say, say_json
-from xlda.cli.models import DEFAULT, n_samples, named_backbone, refuse_existing, written
+from xlda.cli.models import n_samples, named_backbone, refuse_existing, written
 from xlda.cli.samples import Input, InputSource, are_embeddings, from_files, from_photos
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def convert(
         str,
         typer.Argument(
             help="Where the layer is: a network or layer in an .onnx file, tensors in a .safetensors or .npz "
-            "file, or efficientnet-lite0 for its 1,000 classes of ImageNet, labelled 0 to 999.",
+            "file, or efficientnet-lite0, -lite1 or -lite2 for its 1,000 classes of ImageNet, labelled 0 to "
+            "999.",
             show_default=False,
         ),
     ],
@@ -75,10 +77,12 @@ def convert(
     """
     refuse_existing(out, overwrite)
     rows = _layer(layer, weight, bias, None if labels is None else _lines(labels))
-    if backbone is None and layer == DEFAULT:
-        backbone = DEFAULT
+    if backbone is None and layer in BUILT_IN:
+        backbone = layer
     elif backbone is None and _takes_photos(layer):
         backbone, cut_head = layer, True
+    elif layer in BUILT_IN and backbone in BUILT_IN and backbone != layer:
+        raise typer.BadParameter(f"the layer of {layer} is for no embeddings of {backbone}.")
     if backbone is None and (size is not None or views is not None or cut_head):
         raise typer.BadParameter("--size, --views and --cut-head go with --backbone.")
     network = None if backbone is None else named_backbone(backbone, size, cut_head, views)
@@ -134,11 +138,11 @@ def _takes_photos(where: str) -> bool:
 
 
 def _layer(where: str, weight: str | None, bias: str | None, labels: list[str] | None) -> Layer:
-    if where == DEFAULT:
+    if where in BUILT_IN:
         from xlda.backbones import classifier_layer
         from xlda.layers.layer import checked_layer
 
-        layer = classifier_layer()
+        layer = classifier_layer(where)
         return layer if labels is None else checked_layer(layer.weight, layer.bias, labels)
     if Path(where).suffix.lower() == ".onnx":
         from xlda.extras import onnx

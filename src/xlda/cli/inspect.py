@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 import xlda
 from xlda.cli import options
 from xlda.cli.console import counted, say, say_json, say_table
+from xlda.cli.licences import say_licences
 from xlda.cli.models import n_samples, whole
 
 if TYPE_CHECKING:
@@ -20,7 +22,18 @@ FEW = 5  # samples
 
 
 def inspect(
-    model: options.ModelFile,
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="Model file; --licences needs none.", show_default=False, readable=False),
+    ] = None,
+    licences: Annotated[
+        bool,
+        typer.Option(
+            "--licences",
+            help="List licences and sources of weights, fonts and data that are used instead; those of the "
+            "model's backbone come first.",
+        ),
+    ] = False,
     pairs: Annotated[int, typer.Option("--pairs", min=0, help="Confusable pairs to list.")] = 5,
     few: Annotated[int, typer.Option("--few", min=1, help="A class with fewer samples is listed.")] = FEW,
     json: options.Json = False,
@@ -31,7 +44,13 @@ def inspect(
     Pairs are listed with their distance in standard deviations within classes.
 
     $ xlda inspect shop.xlda
+    $ xlda inspect --licences
     """
+    if licences:
+        say_licences(model, json)
+        return
+    if model is None:
+        raise typer.BadParameter("give a model file, or --licences.")
     clf = xlda.load(model)
     backbone = clf.backbone_
     counts = clf.class_count_

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import xlda
+from xlda._internal.built_in import DEFAULT_BACKBONE
 from xlda._internal.model_lock import ModelLock
 from xlda.cli.console import note
 from xlda.errors import LockedModelError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEFAULT = "efficientnet-lite0"
 SOON, PATIENCE = 1.0, 600.0  # seconds: another is waited for so long without a word, and so long at all
 
 
@@ -40,7 +39,7 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 def opened(path: Path, backbone: str | None = None) -> Recognizer:
     """A model that is there, to be asked."""
     _check_there(path)
-    return xlda.Recognizer.open(path, backbone=backbone)
+    return _recognizer().open(path, backbone=backbone)
 
 
 @contextmanager
@@ -50,9 +49,8 @@ def changed(path: Path, backbone: str | None = None) -> Iterator[Recognizer]:
     Where nothing was changed, nothing is written.
     """
     _check_there(path)
-    with _waited(
-        path, lambda wait: xlda.Recognizer.open(path, backbone=backbone, wait=wait, lock=True)
-    ) as recognizer:
+    kind = _recognizer()
+    with _waited(path, lambda wait: kind.open(path, backbone=backbone, wait=wait, lock=True)) as recognizer:
         yield recognizer
 
 
@@ -78,6 +76,12 @@ def _waited(path: Path, take: Callable[[float], T]) -> T:
         return take(PATIENCE)
 
 
+def _recognizer() -> type[Recognizer]:
+    from xlda.photos.quick_start import QuickRecognizer
+
+    return QuickRecognizer
+
+
 def _check_there(path: Path) -> None:
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -99,4 +103,4 @@ def named_backbone(
     """The backbone that was asked for."""
     from xlda import backbones
 
-    return backbones.load(name or DEFAULT, size=size, cut_head=cut_head, views=views)
+    return backbones.load(name or DEFAULT_BACKBONE, size=size, cut_head=cut_head, views=views)

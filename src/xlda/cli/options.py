@@ -43,7 +43,8 @@ BackboneName = Annotated[
     typer.Option(
         "--backbone",
         "-b",
-        help="efficientnet-lite0, which is the default, or an ONNX file.",
+        help="efficientnet-lite0, which is the default, efficientnet-lite1 or efficientnet-lite2, perhaps "
+        "with -int8, which is faster; or an ONNX file.",
         show_default=False,
     ),
 ]

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from xlda._internal.arrays import Array
 from xlda._internal.lapack import eigenvectors
@@ -225,6 +224,7 @@ class _Whitened:
 
         That depends on t itself: the one fixed point is found to 1e-9, or the least there may be.
         """
+        from scipy.optimize import brentq  # which takes long to import
 
         low, high = np.log(LEAST), np.log(1e6)
         if self._excess(low) <= 0:

@@ -13,8 +13,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from xlda._internal.arrays import Array, Rows
 from xlda.head.bayes_space import BayesSpace
@@ -137,6 +135,9 @@ class _Fitted:
     def fitted_to(self, queries: Array, exact: ClassRows) -> ClassRows:
         """The rows whose probabilities are nearest to the exact ones on these queries."""
         order = self._live[np.argsort(self._groups[self._live], kind="stable")]
+        from scipy.optimize import minimize_scalar
+        from scipy.special import logsumexp
+
         groups, first = np.unique(self._groups[order], return_index=True)
 
         def by_group(rows: ClassRows) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from xlda._internal.arrays import Array, Rows
 from xlda.head.bayes_space import BayesSpace
@@ -64,6 +63,8 @@ def _located(head: Head, rows: Rows) -> tuple[Array, Array]:
 
 def _taken_for(squares: Array, own: Array | float, others: Array, temperature: float) -> Array:
     """Probability that a sample scores less by its own class than by each of the others, (n,)."""
+    from scipy.special import ndtr
+
     mean = (0.5 * ((own + squares) / others - 1.0) + 0.5 * np.log(others / own)).sum(axis=1)
     variance = (0.5 * (own / others - 1.0) ** 2 + own * squares / others**2).sum(axis=1)
     odds: Array = ndtr(-mean / np.sqrt(temperature * np.maximum(variance, np.finfo(np.float64).tiny)))

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas
 
 from xlda._internal.arrays import Array
 from xlda._internal.fortran import routine
@@ -33,13 +33,13 @@ def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> 
            [ 0., 20.]])
     """
     _check(rows, product, total)
-    d = rows.shape[1]
+    blas, d = _blas(rows.dtype), rows.shape[1]
     parts = parts_for(rows.size * d)
     edges = [min(round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED, d) for part in range(parts)] + [d]
 
     def multiply(first: int, last: int, _part: int) -> None:
         for panel in range(first, last):
-            _multiply_panel(rows, sign, edges[panel], edges[panel + 1], product)
+            _multiply_panel(blas, rows, sign, edges[panel], edges[panel + 1], product)
 
     def add(_start: int, _stop: int, part: int) -> None:
         for first in range(part * COLUMNS, d, parts * COLUMNS):
@@ -53,7 +53,7 @@ def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> 
 def _check(rows: Array, product: Array, total: Array) -> None:
     """Refuse what BLAS would read or write beyond: it is given addresses, and asks no questions."""
     square = rows.shape[1:] * 2
-    fits = rows.ndim == 2 and rows.dtype in _BLAS and rows.flags.c_contiguous
+    fits = rows.ndim == 2 and rows.dtype in _KINDS and rows.flags.c_contiguous
     fits = fits and product.dtype == rows.dtype and total.dtype == np.float64
     for array in (product, total):
         fits = fits and array.shape == square and array.flags.f_contiguous and array.flags.writeable
@@ -65,11 +65,10 @@ def _check(rows: Array, product: Array, total: Array) -> None:
         )
 
 
-def _multiply_panel(rows: Array, sign: int, first: int, last: int, product: Array) -> None:
+def _multiply_panel(blas: _Blas, rows: Array, sign: int, first: int, last: int, product: Array) -> None:
     """Columns `first` to `last` of the product: what is above the diagonal block, and its upper triangle."""
     if first == last:
         return
-    blas = _BLAS[rows.dtype]
     n, d = _int(rows.shape[0]), _int(rows.shape[1])
     above, width = _int(first), _int(last - first)
     factor, nothing = ctypes.byref(blas.number(sign)), ctypes.byref(blas.number(0))
@@ -89,13 +88,18 @@ def _int(value: int) -> Any:
 class _Blas:
     """The routines for one type of numbers."""
 
-    def __init__(self, letter: str, number: type[ctypes.c_float] | type[ctypes.c_double]) -> None:
+    def __init__(self, letter: str, number: type[ctypes.c_float | ctypes.c_double]) -> None:
         self.number = number
-        self.gemm = routine(cython_blas, f"{letter}gemm", 2, 11)
-        self.syrk = routine(cython_blas, f"{letter}syrk", 2, 8)
+        self.gemm = routine("cython_blas", f"{letter}gemm", 2, 11)
+        self.syrk = routine("cython_blas", f"{letter}syrk", 2, 8)
 
 
-_BLAS = {
-    np.dtype(np.float32): _Blas("s", ctypes.c_float),
-    np.dtype(np.float64): _Blas("d", ctypes.c_double),
+_KINDS: dict[Any, tuple[str, type[ctypes.c_float | ctypes.c_double]]] = {
+    np.dtype(np.float32): ("s", ctypes.c_float),
+    np.dtype(np.float64): ("d", ctypes.c_double),
 }
+
+
+@cache
+def _blas(kind: Any) -> _Blas:
+    return _Blas(*_KINDS[kind])

@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xlda._internal.built_in import DEFAULT_BACKBONE, is_built_in
 from xlda.errors import OtherBackboneError
 from xlda.identity import BackboneIdentity
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
 
-DEFAULT = "efficientnet-lite0"
-
 
 class ModelBackbone:
     """What was chosen as the backbone of the model `name`: a loaded one, where to find it, or None.
 
     With None it is the one that the model was made with, looked for in `folders` and in the current one; and
-    `DEFAULT` for a model that has learned nothing. `views` are those of the photos, None those of the model.
+    `DEFAULT_BACKBONE` for a model that has learned nothing. Without `views`, they are those of the model.
     """
 
     def __init__(
@@ -36,7 +35,7 @@ class ModelBackbone:
         self._chosen: str | None = None
         self.loaded: Backbone | None = None
         if isinstance(chosen, str | os.PathLike):
-            there = os.fspath(chosen) != DEFAULT and Path(chosen).exists()
+            there = not is_built_in(os.fspath(chosen)) and Path(chosen).exists()
             self._chosen = os.path.abspath(chosen) if there else os.fspath(chosen)  # noqa: PTH100
         else:
             self.loaded = chosen
@@ -79,13 +78,13 @@ class ModelBackbone:
                 f"{self._model} does not say which backbone made its embeddings, so it cannot take photos. "
                 "Say which it was with backbone=, or give it embeddings."
             )
-        source = self._chosen or (DEFAULT if known is None else self._found(known.name))
+        source = self._chosen or (DEFAULT_BACKBONE if known is None else self._found(known.name))
         settings: dict[str, Any] = {}
         if known is not None:
             settings = {**known.preprocessing, "version": known.preprocessing_version}
         if self._views is not None:
             settings["views"] = self._views
-        cut_head = known is not None and known.cut_head and source != DEFAULT
+        cut_head = known is not None and known.cut_head and not is_built_in(source)
         try:
             return backbones.load(source, cut_head=cut_head, **settings)
         except (FileNotFoundError, ValueError, TypeError) as error:  # not there, or not with these settings
@@ -93,7 +92,7 @@ class ModelBackbone:
 
     def _found(self, name: str) -> str:
         """Where the backbone of this name is."""
-        if name == DEFAULT:
+        if is_built_in(name):
             return name
         for folder in (*self._folders, Path()):
             if (path := folder / f"{name}.onnx").exists():

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from xlda import model_file
 from xlda._internal.model_lock import ModelLock, check_wait
-from xlda.classifier import XLDA, load
 from xlda.errors import ChangedModelError
+from xlda.learner.learner import Learner
 
 Stamp = tuple[int, int, int]  # of a file: inode, size, time of the last change
 
@@ -32,15 +33,15 @@ class OpenedFile:
         """Keep all others from changing the file."""
         self.lock.take(self._wait)
 
-    def read(self, params: dict[str, Any]) -> XLDA:
-        """The model in the file, or a new one with these parameters where there is none."""
+    def read(self, params: dict[str, Any], kind: type[Any]) -> Any:
+        """The model in the file, or a new one with these parameters where there is none, of this kind."""
         while (stamp := _stamp(self.path)) is not None:
-            clf = load(self.path)
+            clf = model_file.read(self.path, kind)
             if _stamp(self.path) == stamp:  # else it was replaced meanwhile
                 self._seen = stamp
                 _check_params(clf, self.name, params)
                 return clf
-        return XLDA(**params)
+        return kind(**params)
 
     def check_unchanged(self) -> None:
         """Refuse to go on where the file is not the one that was read or written last."""
@@ -52,13 +53,13 @@ class OpenedFile:
             f"{self.name} has {what} since it was opened here; open it again and repeat the change."
         )
 
-    def write(self, clf: XLDA) -> None:
+    def write(self, clf: Learner) -> None:
         """Put the model in the file, whole or not at all."""
         clf.save(self.path)
         self._seen = _stamp(self.path)
 
 
-def _check_params(clf: XLDA, name: str, params: dict[str, Any]) -> None:
+def _check_params(clf: Learner, name: str, params: dict[str, Any]) -> None:
     """Refuse parameters that a model, which has its own already, does not have."""
     own = clf.get_params(deep=False)
     for param, value in params.items():

@@ -12,11 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda.classifier import XLDA
+from xlda._internal.not_fitted import is_not_fitted
 from xlda.errors import BadSampleError, ChangedModelError
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from xlda.backbones import Backbone
+    from xlda.classifier import XLDA
 
 
 class Candidate(NamedTuple):
@@ -116,12 +116,12 @@ class Recognizer:
     ) -> Self:
         """Open a model file, or start a new model where there is none; `params` are its parameters then.
 
-        `backbone` is "efficientnet-lite0", the path of an ONNX file, or a loaded one. By default it is the
-        one that the model was made with: an ONNX file of its name beside the model or in the current folder.
-        For a new model it is efficientnet-lite0. It is loaded when the first photo comes, and another one
-        than the model's, or one that is not found, is an OtherBackboneError. `views` says how a new model
-        looks at a photo: 1 is the fastest; 2, the default, and 3 recognise more, and take as many times as
-        long; see `backbones.Preprocessing`.
+        `backbone` is "efficientnet-lite0", "-lite1" or "-lite2", the path of an ONNX file, or a loaded one.
+        By default it is the one that the model was made with: a built-in one, or an ONNX file of its name
+        beside the model or in the current folder. For a new model it is efficientnet-lite0. It is loaded when
+        the first photo comes, and another one than the model's, or one that is not found, is an
+        OtherBackboneError. `views` says how a new model looks at a photo: 1 is the fastest; 2, the
+        default, and 3 recognise more, and take as many times as long; see `backbones.Preprocessing`.
 
         Where another process or recognizer is changing the file, the first change waits for it for `wait`
         seconds, then it is a LockedModelError; a file that has changed since it was opened is a
@@ -134,7 +134,7 @@ class Recognizer:
         try:
             folders = [Path(os.path.abspath(path)).parent, file.path.parent]  # noqa: PTH100 (links stay)
             own = ModelBackbone(backbone, file.name, folders, views)
-            recognizer = cls(file, own, file.read(params))
+            recognizer = cls(file, own, file.read(params, cls._kind()))
             if own.loaded is not None:
                 _ = recognizer.backbone  # another one than the model's is refused
         except BaseException:
@@ -164,7 +164,9 @@ class Recognizer:
         embeddings = self.embed(photos)
         try:
             judged = clf.judge(embeddings, k, unknown=unknown)
-        except NotFittedError:
+        except ValueError as error:
+            if not is_not_fitted(error):
+                raise
             answers = [Answer.of([]) for _ in embeddings]
         else:
             answers = answers_of(judged)
@@ -301,11 +303,20 @@ class Recognizer:
         """The labels that it knows."""
         try:
             labels: list[Label] = self.classifier.classes_.tolist()
-        except NotFittedError:
+        except ValueError as error:
+            if not is_not_fitted(error):
+                raise
             return []
         return labels
 
     # -- how it works
+
+    @classmethod
+    def _kind(cls) -> type[Any]:
+        """What the classifier is."""
+        from xlda.classifier import XLDA  # and with it scikit-learn, which takes about a second
+
+        return XLDA
 
     @contextmanager
     def _writing(self) -> Iterator[XLDA]:

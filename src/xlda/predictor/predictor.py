@@ -6,9 +6,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 
 from xlda._internal.arrays import Array
 from xlda.calibration.calibration import FEWEST, Calibration
@@ -26,12 +23,7 @@ def _check_k(k: int) -> None:
         raise ValueError(f"k is a whole number of at least 1; got {k!r}.")
 
 
-def _has_unknown(predictor: Predictor) -> bool:
-    """Whether it can score samples by how much they are like anything known."""
-    return getattr(predictor, "model", "bayes") == "bayes" and getattr(predictor, "rule", "exact") == "exact"
-
-
-class Predictor(ClassifierMixin, BaseEstimator):
+class Predictor:
     """Methods that predict; who has them says which head they use, and which power it is for."""
 
     power_: float | None
@@ -164,7 +156,6 @@ class Predictor(ClassifierMixin, BaseEstimator):
         calibrated = self._to_reject(asked.head).of(self._like(like))
         return calibrated.p_known(asked.beside_unknown, unknown_prior)
 
-    @available_if(_has_unknown)
     def score_samples(self, X: ArrayLike) -> Array:
         """How much each sample is like the known classes, (n_samples,): higher is more normal.
 
@@ -177,6 +168,8 @@ class Predictor(ClassifierMixin, BaseEstimator):
 
     def _uncalibrated(self, X: ArrayLike) -> Array:
         """Logarithms of probabilities, by the logits alone."""
+        from scipy.special import log_softmax  # which takes long to import
+
         head, embeddings, scores = self._scored(X)
         inactive = np.isnan(scores)
         if inactive.any():
@@ -255,38 +248,3 @@ class Predictor(ClassifierMixin, BaseEstimator):
         embeddings = checked_embeddings(self, X, self.power_)
         scores = head.scores(embeddings)
         return head, embeddings, scores if head.table.is_sorted else scores[:, head.table.sorted_rows]
-
-
-class Snapshot(Predictor):
-    """A classifier as it was at one moment: it predicts and never changes.
-
-    Any number of threads may use it, without locks, while the classifier it comes from goes on learning.
-    `XLDA.snapshot` makes one.
-    """
-
-    def __init__(
-        self,
-        head: Head,
-        power: float | None,
-        feature_names: Array | None = None,
-        calibration: Calibration | None = None,
-        like: Like = "visit",
-    ) -> None:
-        self.head = head
-        self.calibration, self.like = calibration, like
-        self.power = self.power_ = power
-        self.feature_names = feature_names
-        self.n_features_in_ = len(head.centre)
-        if feature_names is not None:
-            self.feature_names_in_ = feature_names
-
-    @property
-    def classes_(self) -> Array:
-        """Labels, sorted: the order of the columns of scores."""
-        return self.head.table.sorted()
-
-    def _current_head(self) -> Head:
-        return self.head
-
-    def _current_calibration(self) -> Calibration | None:
-        return self.calibration

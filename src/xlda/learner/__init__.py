@@ -1,0 +1,1 @@
+"""Learning and predicting, without scikit-learn."""
