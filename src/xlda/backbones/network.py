@@ -119,9 +119,9 @@ class Backbone:
         n = len(batch)
         if self._n_fixed is not None and n < self._n_fixed:
             batch = np.concatenate([batch, np.repeat(batch[-1:], self._n_fixed - n, axis=0)])
-        return self._pooled(self._raw(batch), len(batch))[:n]
+        return self._pooled(self._raw(batch, session), len(batch))[:n]
 
-    def _raw(self, batch: Array) -> Array:
+    def _raw(self, batch: Array, session: Any) -> Array:
         """What the network gives for just as many photos as it takes."""
         values = self.preprocessing.normalise(batch).astype(TYPES[self._input.type], copy=False)
         try:

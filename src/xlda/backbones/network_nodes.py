@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xlda.backbones import lite0
+from xlda.backbones.loading import open_network
 from xlda.backbones.network import Backbone, first_line
 from xlda.backbones.view_nodes import add_views
 from xlda.extras._onnx_graph import GraphParts
@@ -68,7 +66,7 @@ class WholeGraph:
     def _output_shape(self) -> tuple[int, ...]:
         backbone = self._backbone
         size, n = backbone.preprocessing.size, backbone._n_fixed or 1
-        return backbone._raw(np.zeros((n, size, size, 3), np.uint8)).shape
+        return backbone._raw(np.zeros((n, size, size, 3), np.uint8), backbone._session).shape
 
     def _fixed_photos(self) -> int | None:
         """How many photos it takes at once; None: any number."""
@@ -85,7 +83,7 @@ def _network(source: str, backbone: Backbone) -> Any:
     """The network as onnx has it, of an opset that the nodes here are written for."""
     import onnx
 
-    model = _opened(source, backbone.identity.cut_head)
+    model = open_network(source, backbone.identity.cut_head)
     try:
         if _opset(model) < LEAST_OPSET:
             model = onnx.version_converter.convert_version(model, USUAL_OPSET)
@@ -95,21 +93,6 @@ def _network(source: str, backbone: Backbone) -> Any:
             f"{backbone.name}, of ONNX opset {_opset(model)}, cannot be made a part of another graph: "
             f"{first_line(error)}. Export the network with opset {USUAL_OPSET}."
         ) from error
-
-
-def _opened(source: str, cut_head: bool) -> Any:
-    import onnx
-
-    from xlda.layers.onnx_files import open_model, split
-
-    if source == lite0.NAME:
-        return onnx.load_from_string(lite0.network())
-    if not cut_head:
-        return open_model(source)
-    with tempfile.TemporaryDirectory() as folder:
-        cut = Path(folder) / "backbone.onnx"
-        split(source, cut)
-        return open_model(cut)
 
 
 def _opset(model: Any) -> int:

@@ -56,9 +56,7 @@ class ModelBackbone:
 
     def source(self, backbone: Backbone) -> str:
         """Where the network of this backbone, which `get` gave, is: its name or its file."""
-        if self._chosen is not None or backbone.name == DEFAULT:
-            return self._chosen or DEFAULT
-        return self._found(backbone.name)
+        return self._chosen or self._found(backbone.name)
 
     def _check(self, backbone: Backbone, made_with: BackboneIdentity | None, width: int | None) -> None:
         if made_with is not None:

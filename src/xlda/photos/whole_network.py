@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from xlda._internal.built_in import INT8
 from xlda._internal.files import write_whole
+from xlda._internal.third_party import THIRD_PARTY
 from xlda.backbones import Backbone
 from xlda.backbones.network_nodes import WholeGraph
 from xlda.backbones.view_nodes import pixels_needed
@@ -23,7 +25,6 @@ from xlda.photos.whole_network_check import check_answers
 PIXELS, BACKBONE, LICENCE = "xlda.pixels", "xlda.backbone", "xlda.licence"  # in the metadata
 USUAL_TOP_K = 5
 MOST_BYTES = 2**31 - 1  # of an ONNX file
-LICENCES = {"efficientnet-lite0": "Apache-2.0"}  # of weights that come with xlda
 
 
 def write_whole_network(
@@ -100,8 +101,9 @@ def _describe(model: Any, labels: list[Label], backbone: Backbone, side: int) ->
         PIXELS: json.dumps(pixels),
         BACKBONE: json.dumps(backbone.identity.to_json()),
     }
-    if backbone.name in LICENCES:
-        written[LICENCE] = f"weights of {backbone.name}: {LICENCES[backbone.name]}"
+    for work in THIRD_PARTY:
+        if work.name == backbone.name.removesuffix(INT8):
+            written[LICENCE] = f"weights of {work.name}: {work.licence}, {work.authors}, {work.source}"
     del model.metadata_props[:]
     for key, value in {**kept, **written}.items():
         model.metadata_props.add(key=key, value=value)
