@@ -215,6 +215,25 @@ def test_probabilities_that_are_corrected_add_up_and_keep_their_order(rng):
     np.testing.assert_allclose(figures.corrected(p, figures.AS_IT_IS)[1:], p[1:], atol=1e-5)
 
 
+def test_probabilities_add_up_however_sure_the_best_is():
+    p = figures.shares(-np.linspace(0, 40, 400)[:, None] * np.arange(3.0), 1.0)
+    got = figures.corrected(p, figures.Line(0.5, 1.0, 0.9))
+    np.testing.assert_allclose(got.sum(axis=1), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["bayes", "lda"])
+def test_more_classes_can_be_asked_for_than_share_a_probability(rng, model):
+    X, y = rng.normal(size=(120, 5)), np.arange(120) % 30
+    clf = XLDA(model=model).fit(X, y)
+    judged = clf.judge(X[:4], 25)
+    assert judged.labels.shape == judged.scores.shape == judged.probabilities.shape == (4, 25)
+    np.testing.assert_allclose(judged.probabilities[:, :20].sum(axis=1), 1)
+    np.testing.assert_array_equal(judged.probabilities[:, 20:], 0)
+    labels, probabilities = clf.predict_topk(X[:4], 25, proba=True)
+    np.testing.assert_array_equal(labels, judged.labels)
+    np.testing.assert_array_equal(probabilities, judged.probabilities)
+
+
 def test_a_best_class_may_be_as_unlikely_as_it_is_wanted():
     p = np.array([[0.45, 0.40, 0.10, 0.05], [0.3, 0.3, 0.2, 0.2]])
     got = figures.corrected(p, figures.Line(-0.5, 0.5))

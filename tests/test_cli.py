@@ -301,6 +301,34 @@ def test_a_class_without_samples_is_not_exported(shop, model, call):
     assert "neither .onnx" in call("export", model, "a.txt", expect=2)
 
 
+def test_a_model_is_exported_with_its_backbone(shop, model, call):
+    made = call("export", model, "whole.onnx", "--with-backbone", "--json")
+    n_bytes = (shop / "whole.onnx").stat().st_size
+    assert made == {"out": "whole.onnx", "classes": 3, "top_k": 3, "size": 12, "bytes": n_bytes}
+    said = call("export", model, "two.onnx", "--with-backbone", "--top-k", 2)
+    assert said.startswith("two.onnx: 3 classes, pixels of 12 x 12, 0.0 MB; it answers as the model does")
+    session = onnxruntime.InferenceSession("two.onnx")
+    assert [output.shape for output in session.get_outputs()] == [["n", 2]] * 4
+    assert "there already" in call("export", model, "two.onnx", "--with-backbone", expect=1)
+    assert "between 1 and the number of classes, 3; got 4" in call(
+        "export", model, "four.onnx", "--with-backbone", "--top-k", 4, expect=1
+    )
+    assert "--with-backbone is for .onnx files" in call("export", model, "a.npz", "--with-backbone", expect=2)
+    assert "goes with --with-backbone" in call("export", model, "a.onnx", "-b", "tiny.onnx", expect=2)
+    (shop / "tiny.onnx").rename(shop / "moved.onnx")
+    assert "there is no tiny.onnx" in call("export", model, "a.onnx", "--with-backbone", expect=1)
+    call("export", model, "a.onnx", "--with-backbone", "--backbone", "moved.onnx")
+    assert not (shop / "four.onnx").exists()
+
+
+def test_a_model_without_a_known_backbone_is_not_exported_with_one(shop, call, rng):
+    np.savez("some.npz", embedding=rng.normal(size=(12, 6)), label=["a", "b"] * 6)
+    call("fit", "some.npz", "-o", "made.xlda")
+    error = call("export", "made.xlda", "a.onnx", "--with-backbone", expect=1)
+    assert "does not say which backbone made its embeddings" in error
+    call("export", "made.xlda", "a.onnx")
+
+
 def test_nothing_is_overwritten_unasked(shop, model, call):
     before = model.read_bytes()
     for command in (

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,18 +83,39 @@ def _built_in(source: str | os.PathLike[str], precision: str | None) -> str | No
 
 
 def _open_built_in(name: str, changes: dict[str, Any], threads: int | None) -> Backbone:
-    variant = efficientnet_lite.VARIANTS[name.removesuffix(INT8)]
-    graph, network, content = variant.graph, partial(efficientnet_lite.network, variant), variant.identity
-    if name.endswith(INT8):
-        graph = f"{name}-{efficientnet_lite.GRAPH_VERSION}-{quantised.VERSION}"
-        network = partial(cached, f"{graph}.onnx", partial(_in_whole_numbers, variant))
-        content = f"{variant.identity} int8 {quantised.VERSION}"
+    graph, network, content = _of_built_in(name)
     opened = partial(kept_session, graph, network, name)
-    preprocessing = variant.preprocessing.changed(**changes)
+    preprocessing = efficientnet_lite.VARIANTS[name.removesuffix(INT8)].preprocessing.changed(**changes)
     width, of_one_thread = efficientnet_lite.WIDTH, partial(opened, 1)
     return Backbone(
         opened(threads), name, preprocessing, content, n_features=width, of_one_thread=of_one_thread
     )
+
+
+def _of_built_in(name: str) -> tuple[str, Callable[[], bytes], str]:
+    """Of a built-in network: which graph it is, its ONNX file's content, and which network it is."""
+    variant = efficientnet_lite.VARIANTS[name.removesuffix(INT8)]
+    if not name.endswith(INT8):
+        return variant.graph, partial(efficientnet_lite.network, variant), variant.identity
+    graph = f"{name}-{efficientnet_lite.GRAPH_VERSION}-{quantised.VERSION}"
+    network = partial(cached, f"{graph}.onnx", partial(_in_whole_numbers, variant))
+    return graph, network, f"{variant.identity} int8 {quantised.VERSION}"
+
+
+def open_network(source: str, cut_head: bool = False) -> Any:
+    """The network that `load` runs, as onnx has it: a built-in one by its name, or that of a file."""
+    import onnx
+
+    from xlda.layers.onnx_files import open_model, split
+
+    if is_built_in(source):
+        return onnx.load_from_string(_of_built_in(source)[1]())
+    if not cut_head:
+        return open_model(source)
+    with tempfile.TemporaryDirectory() as folder:
+        cut = Path(folder) / "backbone.onnx"
+        split(source, cut)
+        return open_model(cut)
 
 
 def _in_whole_numbers(variant: efficientnet_lite.Variant) -> bytes:

@@ -119,6 +119,10 @@ class Backbone:
         n = len(batch)
         if self._n_fixed is not None and n < self._n_fixed:
             batch = np.concatenate([batch, np.repeat(batch[-1:], self._n_fixed - n, axis=0)])
+        return self._pooled(self._raw(batch, session), len(batch))[:n]
+
+    def _raw(self, batch: Array, session: Any) -> Array:
+        """What the network gives for just as many photos as it takes."""
         values = self.preprocessing.normalise(batch).astype(TYPES[self._input.type], copy=False)
         try:
             output = session.run([session.get_outputs()[0].name], {self._input.name: values})[0]
@@ -126,7 +130,7 @@ class Backbone:
             raise ValueError(
                 f"{self.name} cannot embed photos of size {self.preprocessing.size}: {first_line(error)}"
             ) from error
-        return self._pooled(np.asarray(output), len(batch))[:n]
+        return np.asarray(output)
 
     def _pooled(self, output: Array, n: int) -> Array:
         """The output as (n, n_features): a map of features is averaged over its height and width.
@@ -143,6 +147,11 @@ class Backbone:
         output = output.astype(np.float32, copy=False)
         if len(shape) == 2:
             return output
+        pooled: Array = output.mean(axis=self._map_axes(shape))
+        return pooled
+
+    def _map_axes(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Height and width of maps of this shape."""
         is_first, is_last = shape[2] == shape[3], shape[1] == shape[2]
         if not is_first and not is_last:
             raise ValueError(
@@ -150,8 +159,7 @@ class Backbone:
             )
         if is_first and is_last:
             is_first = self.preprocessing.layout == "NCHW"
-        pooled: Array = output.mean(axis=(2, 3) if is_first else (1, 2))
-        return pooled
+        return (2, 3) if is_first else (1, 2)
 
     def _check_input(self) -> None:
         """Refuse a preprocessing that the network's input cannot be."""

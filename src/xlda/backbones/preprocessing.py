@@ -113,6 +113,12 @@ class Preprocessing:
         whole = self.size if self.resize is None else int(self.resize)
         return None if self.version == 1 else math.ceil(whole / min(self.shares))
 
+    @property
+    def scale_and_shift(self) -> tuple[Array, Array]:
+        """What pixels of red, green and blue are multiplied with, and what is added then: float32, (3,)."""
+        mean, std = np.array(self.mean), np.array(self.std)
+        return (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
+
     def to_json(self) -> dict[str, Any]:
         """The values as a dict that JSON can hold, without `version`, for which an identity has a place.
 
@@ -163,12 +169,12 @@ class Preprocessing:
             raise ValueError(
                 f"normalise got {batch.dtype} of shape {batch.shape}; expected uint8 (n, height, width, 3)."
             )
-        scale, shift = 1 / (255 * np.array(self.std)), -np.array(self.mean) / np.array(self.std)
+        scale, shift = self.scale_and_shift
         if self.layout == "NCHW":
             batch, scale, shift = batch.transpose(0, 3, 1, 2), scale[:, None, None], shift[:, None, None]
         values: Array = np.empty(batch.shape, np.float32)
-        np.multiply(batch, scale.astype(np.float32), out=values)
-        values += shift.astype(np.float32)
+        np.multiply(batch, scale, out=values)
+        values += shift
         return values
 
 

@@ -117,10 +117,10 @@ def _fitted(values: Array, outcomes: Array, weights: Array, least_end: float = 1
 
 def corrected(probabilities: Array, line: Line) -> Array:
     """Probabilities (n, k), best first, with that of the best as it should be; the best stays the best."""
-    best = probabilities[:, 0]
-    others = 1.0 - best
-    wanted = np.where(others > 0, line.of(logit(best)), 1.0)
-    scaled = probabilities * ((1.0 - wanted) / np.where(others > 0, others, 1.0))[:, None]
+    best, others = probabilities[:, 0], probabilities[:, 1:].sum(axis=1)
+    is_open = best < 1.0
+    wanted = np.where(is_open, line.of(logit(best)), 1.0)
+    scaled = probabilities * ((1.0 - wanted) / np.where(is_open, others, 1.0))[:, None]
     scaled[:, 0] = wanted
     if probabilities.shape[1] > 1:
         too_low = scaled[:, 1] >= wanted - A_LITTLE

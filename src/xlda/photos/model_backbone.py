@@ -54,6 +54,10 @@ class ModelBackbone:
         self._check(self.loaded, made_with, width)
         return self.loaded
 
+    def source(self, backbone: Backbone) -> str:
+        """Where the network of this backbone, which `get` gave, is: its name or its file."""
+        return self._chosen or self._found(backbone.name)
+
     def _check(self, backbone: Backbone, made_with: BackboneIdentity | None, width: int | None) -> None:
         if made_with is not None:
             made_with.check_same(backbone.identity, self._model)

@@ -237,6 +237,20 @@ class Recognizer:
             self._is_changed = False
             self._file.lock.give_back()
 
+    def export(self, path: str | os.PathLike[str], top_k: int | None = None) -> dict[str, Any]:
+        """Write model and backbone as one ONNX file, which needs no xlda: pixels in, labels out.
+
+        It takes "pixels" (n, size, size, 3), uint8: the usual crop of each photo, resized. It gives "labels"
+        and "probabilities" of the `top_k` best classes, (n, top_k), best first; 5 unless said, and no more
+        than there are. docs/onnx.md says how to run it. Its answers are first compared with those of the
+        model, and nothing is written where they are not the same. Gives how many "classes" it has, its
+        "top_k", the "size" of its pictures, and its "bytes".
+        """
+        from xlda.photos.whole_network import write_whole_network
+
+        backbone = self.backbone
+        return write_whole_network(self.classifier, backbone, self._backbone.source(backbone), path, top_k)
+
     def close(self) -> None:
         """Give back the lock and let go of the model; what was not saved is lost. Closing twice is fine."""
         with self._file.lock.turn:

@@ -200,11 +200,14 @@ class Predictor:
         return like
 
     def _probabilities(self, asked: Asked, like: Like | None) -> Array:
-        calibration = self._current_calibration()
+        """Of the best classes (n, k); those that are not among the `BEST` best have 0."""
+        calibration, scores = self._current_calibration(), asked.scores[:, :BEST]
         if calibration is None:
-            usual = TEMPERATURE if asked.head.knows_the_unknown else 1.0
-            return shares(asked.scores[:, :BEST], usual)
-        return calibration.of(self._like(like)).probabilities(asked.scores[:, :BEST])
+            found = shares(scores, TEMPERATURE if asked.head.knows_the_unknown else 1.0)
+        else:
+            found = calibration.of(self._like(like)).probabilities(scores)
+        n_more = asked.scores.shape[1] - scores.shape[1]
+        return found if not n_more else np.pad(found, ((0, 0), (0, n_more)))
 
     def _rejected(self, asked: Asked, unknown: float, like: Like | None) -> Array:
         """Which samples are of no known class."""

@@ -1,0 +1,59 @@
+"""The head of a classifier as nodes of an ONNX graph: from embeddings to logits."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from xlda.classifier import XLDA
+from xlda.extras._onnx_graph import GraphParts
+from xlda.head.linear import ScoringArrays, scoring_arrays
+from xlda.labels import Label
+
+
+class ExportedHead:
+    """A head as it is now, without the classes that have no samples."""
+
+    def __init__(self, clf: XLDA, what: str) -> None:
+        head = clf._renewed_head(what)
+        arrays = scoring_arrays(head).taken(head.table.sorted_rows)
+        live = np.flatnonzero(np.isfinite(arrays.bias))
+        self.arrays: ScoringArrays = arrays.taken(live)
+        self.labels: list[Label] = head.table.sorted()[live].tolist()
+        self.power = clf.power_
+
+    def checked_top_k(self, top_k: Any) -> int:
+        """How many classes to give, refused where there are not so many."""
+        if (
+            isinstance(top_k, bool)
+            or not isinstance(top_k, Integral)
+            or not 1 <= int(top_k) <= len(self.labels)
+        ):
+            raise ValueError(
+                f"top_k is between 1 and the number of classes, {len(self.labels)}; got {top_k!r}."
+            )
+        return int(top_k)
+
+    def add_to(self, graph: GraphParts, embedding: str) -> str:
+        """Nodes from `embedding` (n, n_features) to "logits" (n, n_classes)."""
+        arrays = self.arrays
+        last = embedding if self.power is None else self._add_power(graph, embedding)
+        query = graph.add("Sub", last, graph.floats(arrays.centre, "centre"), name="centred")
+        if arrays.rotation is not None:
+            query = graph.add("MatMul", query, graph.floats(arrays.rotation, "rotation"), name="query")
+        layer = (graph.floats(arrays.weights, "weight"), graph.floats(arrays.bias, "bias"))
+        if arrays.curvature is None or arrays.groups is None:
+            return graph.add("Gemm", query, *layer, transB=1, name="logits")
+        squares = graph.add("Mul", query, query, name="squares")
+        by_count = graph.add("MatMul", squares, graph.floats(arrays.curvature, "curvature"), name="by_count")
+        groups = graph.whole(arrays.groups, "groups")
+        looked_up = graph.add("Gather", by_count, groups, axis=1, name="looked_up")
+        linear = graph.add("Gemm", query, *layer, transB=1, name="linear")
+        return graph.add("Add", linear, looked_up, name="logits")
+
+    def _add_power(self, graph: GraphParts, embedding: str) -> str:
+        magnitude = graph.add("Abs", embedding, name="magnitude")
+        raised = graph.add("Pow", magnitude, graph.floats(self.power, "power"), name="raised")
+        return graph.add("Mul", raised, graph.add("Sign", embedding, name="sign"), name="powered")
