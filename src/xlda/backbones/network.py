@@ -41,7 +41,7 @@ class Backbone:
         self.name = name
         self.preprocessing = preprocessing
         self._session = session
-        self._threads = session.get_session_options().intra_op_num_threads
+        self._threads: int = session.get_session_options().intra_op_num_threads
         # A session of the same network for threads with pictures of their own, opened when it is needed.
         self._of_one_thread = None if of_one_thread is None else cache(of_one_thread)
         self._input = only_input(self._session, name)
@@ -76,17 +76,10 @@ class Backbone:
 
     def embed(self, batch: Array) -> Array:
         """Embeddings (n, n_features), float32, of n prepared photos: averages over their views."""
-        batch = np.asarray(batch)
-        shape = self.preprocessing.shape
-        if batch.dtype != np.uint8 or batch.shape[1:] != shape:
-            raise ValueError(
-                f"embed got {batch.dtype} of shape {batch.shape}; expected uint8 "
-                f"(n, {', '.join(map(str, shape))}). `prepare` makes one row from a photo."
-            )
-        views = batch.reshape(-1, *shape[-3:])
+        views = self._views(batch)
         of_views = np.empty((len(views), self.n_features), np.float32)
-        if self._of_one_thread is not None and self._is_shared_out(len(views)):
-            session = self._of_one_thread()
+        if self._is_shared_out(len(views)):
+            session = self._for_one_thread()
             in_parallel(
                 lambda start, stop, _: self._fill(of_views[start:stop], views[start:stop], session),
                 len(views),
@@ -94,9 +87,48 @@ class Backbone:
             )
         else:
             self._fill(of_views, views, self._session)
-        embeddings: Array = of_views
-        if len(views) > len(batch):
-            embeddings = of_views.reshape(len(batch), -1, self.n_features).mean(axis=1)
+        return self._averaged(of_views, len(batch))
+
+    def embed_here(self, batch: Array) -> Array:
+        """The same by the calling thread alone, for whoever has several threads with photos of their own."""
+        views = self._views(batch)
+        of_views = np.empty((len(views), self.n_features), np.float32)
+        self._fill(of_views, views, self._for_one_thread())
+        return self._averaged(of_views, len(batch))
+
+    def embed_one(self, image: Image.Image) -> Array:
+        """The embedding (n_features,) of one photo. Threads share out its views, where that is faster."""
+        shares = self.preprocessing.shares
+        if not self._is_shared_out(len(shares)):
+            alone: Array = self.embed(self.prepare(image)[None])[0]
+            return alone
+        view_of, session = self.preprocessing.views_of(image), self._for_one_thread()
+        of_views = np.empty((len(shares), self.n_features), np.float32)
+
+        def resize_and_embed(start: int, stop: int, _: int) -> None:
+            views = np.stack([view_of(share) for share in shares[start:stop]])
+            self._fill(of_views[start:stop], views, session)
+
+        in_parallel(resize_and_embed, len(shares), self._threads)
+        embedding: Array = self._averaged(of_views, 1)[0]
+        return embedding
+
+    def _views(self, batch: Array) -> Array:
+        """All views of prepared photos, one after the other."""
+        batch = np.asarray(batch)
+        shape = self.preprocessing.shape
+        if batch.dtype != np.uint8 or batch.shape[1:] != shape:
+            raise ValueError(
+                f"embed got {batch.dtype} of shape {batch.shape}; expected uint8 "
+                f"(n, {', '.join(map(str, shape))}). `prepare` makes one row from a photo."
+            )
+        return batch.reshape(-1, *shape[-3:])
+
+    def _averaged(self, of_views: Array, n: int) -> Array:
+        """Embeddings of n photos from those of their views."""
+        embeddings = of_views
+        if len(of_views) > n:
+            embeddings = of_views.reshape(n, -1, self.n_features).mean(axis=1)
         if not np.isfinite(embeddings).all():
             row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
             raise ValueError(
@@ -107,7 +139,12 @@ class Backbone:
 
     def _is_shared_out(self, n: int) -> bool:
         """Whether each thread embeds pictures of its own; else all of them work on the same one."""
-        return self._threads > 1 and n > 0 and (n % self._threads == 0 or n >= ENOUGH * self._threads)
+        if self._of_one_thread is None or self._threads == 1 or not n:
+            return False
+        return n % self._threads == 0 or n >= ENOUGH * self._threads
+
+    def _for_one_thread(self) -> Any:
+        return self._session if self._of_one_thread is None else self._of_one_thread()
 
     def _fill(self, embeddings: Array, views: Array, session: Any) -> None:
         for start in range(0, len(views), self._n_fixed or AT_ONCE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -151,17 +152,18 @@ class Preprocessing:
         >>> Preprocessing(size=96, views=1).prepare(Image.new("L", (640, 480))).shape
         (96, 96, 3)
         """
+        view_of = self.views_of(image)
+        return np.stack([view_of(share) for share in self.shares]).reshape(self.shape)
+
+    def views_of(self, image: Image.Image) -> Callable[[float], Array]:
+        """What gives the pixels (size, size, 3) of a view of the photo by its share, in any thread."""
         upright = _scaled_down(_checked_upright(image), self.least_side)
         box = (0.0, 0.0, float(upright.width), float(upright.height))
         if self.resize is not None:
             box = _box_of_crop(upright.width, upright.height, int(self.resize), self.size)
-        pixels = np.empty((len(self.shares), self.size, self.size, 3), np.uint8)
-        for view, share in zip(pixels, self.shares, strict=True):
-            # Only what the crop keeps is computed, from the same neighbours as if all were.
-            part = _middle(box, share)
-            small = upright.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], part)
-            view[...] = np.asarray(small)
-        return pixels.reshape(self.shape)
+        way = INTERPOLATIONS[self.interpolation]
+        # Only what the crop keeps is computed, from the same neighbours as if all were.
+        return lambda share: np.asarray(upright.resize((self.size, self.size), way, _middle(box, share)))
 
     def normalise(self, batch: Array) -> Array:
         """Pixels (n, height, width, 3), uint8, as the network's float32 input in its layout."""

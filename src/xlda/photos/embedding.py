@@ -1,4 +1,4 @@
-"""From photos to embeddings: decoding in threads beside the network."""
+"""From photos to embeddings, by several threads: each opens and embeds some, or all open for the network."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ if TYPE_CHECKING:
 OnError = Literal["stop", "skip"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 MOST_DECODERS = 8
 BATCH = 32  # photos decoded while as many are embedded
+EACH = 4  # photos that a thread opens and embeds at a time
 
 
 class Embedder(Protocol):
     """What is needed of a network: `prepare` a photo, from any thread, and `embed` a stack of them.
 
-    It may also have a `least_side`, of pixels: a photo's short side need not be longer, see `open_photo`.
+    It may also have a `least_side`, of pixels: a photo's short side need not be longer, see `open_photo`. And
+    `embed_here`, which embeds as `embed` does, but any thread may call it, and is kept busy by it alone.
     """
 
     @property
@@ -52,12 +55,18 @@ class EmbeddedBatch(NamedTuple, Generic[T]):
     skipped: list[tuple[T, str]]
 
 
+def opened(
+    photo: PhotoContent, backbone: Embedder, max_pixels: int = MAX_PIXELS, name: str | None = None
+) -> Image:
+    """The photo opened, no larger than the backbone needs it."""
+    return open_photo(photo, max_pixels, name=name, least_side=getattr(backbone, "least_side", None))
+
+
 def prepared(
     photo: PhotoContent, backbone: Embedder, max_pixels: int = MAX_PIXELS, name: str | None = None
 ) -> Array:
-    """The photo opened, no larger than need be, and prepared for the backbone."""
-    least_side = getattr(backbone, "least_side", None)
-    return backbone.prepare(open_photo(photo, max_pixels, name=name, least_side=least_side))
+    """The photo opened and prepared for the backbone."""
+    return backbone.prepare(opened(photo, backbone, max_pixels, name))
 
 
 def embed_photos(
@@ -71,9 +80,10 @@ def embed_photos(
 ) -> Generator[EmbeddedBatch[Photo], None, None]:
     """Embeddings of `photos`, `batch_size` photos at a time, in their order.
 
-    `decoders` threads, one for each core unless told otherwise, open and prepare photos while the network is
-    at work; they are at most a batch ahead. With `on_error="skip"`, a photo that cannot be opened is left out
-    and reported; with "stop" it is an error. The threads end with the iterator, however that ends.
+    `decoders` threads, one for each core unless told otherwise, open photos and embed them, or only open them
+    where the network is left to one thread; they are at most a batch ahead. With `on_error="skip"`, a photo
+    that cannot be opened is left out and reported; with "stop" it is an error. The threads end with the
+    iterator, however that ends.
     """
     check_on_error(on_error)
     if batch_size < 1 or (decoders is not None and decoders < 1):
@@ -132,41 +142,92 @@ def _batches(
     """Photos embedded in batches; `pixels` gives those of one, or says why there are none."""
     pool = ThreadPoolExecutor(decoders, thread_name_prefix="xlda-decoder")
     try:
+        if (embed_here := getattr(backbone, "embed_here", None)) is not None:
+            yield from _by_each_thread(
+                pool, photos, pixels, embed_here, backbone.n_features, batch_size, decoders
+            )
+            return
         ahead = _ahead(pool, pixels, photos, batch_size + decoders)
         while batch := list(itertools.islice(ahead, batch_size)):
-            yield _embedded(batch, backbone)
+            yield _embedded(batch, backbone.embed, backbone.n_features)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
+def _by_each_thread(
+    pool: ThreadPoolExecutor,
+    photos: Iterable[T],
+    pixels: Callable[[T], Array | str],
+    embed_here: Callable[[Array], Array],
+    n_features: int,
+    batch_size: int,
+    threads: int,
+) -> Iterator[EmbeddedBatch[T]]:
+    """Batches of photos, a few of which each thread opens and embeds: none waits for another."""
+
+    def work(some: list[T]) -> EmbeddedBatch[T]:
+        return _embedded([(photo, pixels(photo)) for photo in some], embed_here, n_features)
+
+    few = min(EACH, batch_size)
+    ahead = _ahead(pool, work, _in_lists(photos, few, batch_size), threads + batch_size // few)
+    parts: list[EmbeddedBatch[T]] = []
+    n_photos = 0
+    for some, found in ahead:
+        parts.append(found)
+        n_photos += len(some)
+        if n_photos == batch_size:
+            yield _joined(parts)
+            parts, n_photos = [], 0
+    if parts:
+        yield _joined(parts)
+
+
+def _in_lists(photos: Iterable[T], few: int, batch_size: int) -> Iterator[list[T]]:
+    """Lists of so few photos; none is part of two batches."""
+    rest = iter(photos)
+    while batch := list(itertools.islice(rest, batch_size)):
+        for start in range(0, len(batch), few):
+            yield batch[start : start + few]
+
+
+def _joined(parts: list[EmbeddedBatch[T]]) -> EmbeddedBatch[T]:
+    return EmbeddedBatch(
+        np.concatenate([part.embeddings for part in parts]),
+        [photo for part in parts for photo in part.photos],
+        [skipped for part in parts for skipped in part.skipped],
+    )
+
+
 def _ahead(
     pool: ThreadPoolExecutor,
-    work: Callable[[T], Array | str],
-    photos: Iterable[T],
+    work: Callable[[T], R],
+    items: Iterable[T],
     n_ahead: int,
-) -> Iterator[tuple[T, Array | str]]:
-    """Photos with the results of `work`, in order, with `n_ahead` of them under way."""
-    waiting: deque[tuple[T, Future[Array | str]]] = deque()
-    for photo in photos:
-        waiting.append((photo, pool.submit(work, photo)))
+) -> Iterator[tuple[T, R]]:
+    """Items with the results of `work`, in order, with `n_ahead` of them under way."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    for item in items:
+        waiting.append((item, pool.submit(work, item)))
         if len(waiting) > n_ahead:
             first, result = waiting.popleft()
             yield first, result.result()
-    for photo, result in waiting:
-        yield photo, result.result()
+    for item, result in waiting:
+        yield item, result.result()
 
 
-def _embedded(batch: list[tuple[T, Array | str]], backbone: Embedder) -> EmbeddedBatch[T]:
+def _embedded(
+    batch: list[tuple[T, Array | str]], embed: Callable[[Array], Array], n_features: int
+) -> EmbeddedBatch[T]:
     skipped = [(photo, result) for photo, result in batch if isinstance(result, str)]
     pixels = [result for _, result in batch if not isinstance(result, str)]
     photos = [photo for photo, result in batch if not isinstance(result, str)]
     if not pixels:
-        return EmbeddedBatch(np.empty((0, backbone.n_features), np.float32), [], skipped)
-    embeddings = np.asarray(backbone.embed(np.stack(pixels)), np.float32)
-    if embeddings.shape != (len(pixels), backbone.n_features):
+        return EmbeddedBatch(np.empty((0, n_features), np.float32), [], skipped)
+    embeddings = np.asarray(embed(np.stack(pixels)), np.float32)
+    if embeddings.shape != (len(pixels), n_features):
         raise ValueError(
             f"The backbone gave embeddings of shape {embeddings.shape} for {len(pixels)} photos; "
-            f"expected {(len(pixels), backbone.n_features)}."
+            f"expected {(len(pixels), n_features)}."
         )
     return EmbeddedBatch(embeddings, photos, skipped)
 

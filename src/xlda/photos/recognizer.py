@@ -20,7 +20,7 @@ from xlda.errors import BadSampleError, ChangedModelError
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.model_file import MOST_KEYS
-from xlda.photos.embedding import embed_contents, prepared
+from xlda.photos.embedding import embed_contents, opened
 from xlda.photos.model_backbone import ModelBackbone
 from xlda.photos.opened_file import OpenedFile
 from xlda.predictor.answers import Judged
@@ -176,7 +176,7 @@ class Recognizer:
         """Embeddings (n, d) of the photos, float32; (1, d) of one."""
         backbone = self.backbone
         if _is_one(photos):
-            return np.asarray(backbone.embed(prepared(photos, backbone)[None]), np.float32)
+            return backbone.embed_one(opened(photos, backbone))[None]
         return embed_contents(photos, backbone)
 
     # -- learning
