@@ -59,6 +59,22 @@ class Tiny:
         return pixels.mean(axis=(1, 2)).astype(np.float32)
 
 
+class TinyInThreads(Tiny):
+    """The same, to be used by several threads."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self._turn = threading.Lock()
+
+    def embed_here(self, pixels):
+        assert threading.current_thread().name.startswith("xlda-decoder")
+        with self._turn:
+            return super().embed(pixels)
+
+    def embed(self, pixels):
+        raise AssertionError("one thread is left to do it all")
+
+
 def shop(n, bad=()):
     """Photos of known colours, some of them broken."""
     photos = []
@@ -92,23 +108,24 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(embedding_files, "PART_PHOTOS", 8)
 
 
+@pytest.mark.parametrize("kind", [Tiny, TinyInThreads])
 class TestEmbedPhotos:
     @pytest.mark.parametrize("batch_size", [1, 4, 100])
     @pytest.mark.parametrize("decoders", [1, 5])
-    def test_embeddings_come_in_the_order_of_the_photos(self, batch_size, decoders):
+    def test_embeddings_come_in_the_order_of_the_photos(self, kind, batch_size, decoders):
         photos = shop(10)
-        batches = list(embed_photos(photos, Tiny(), batch_size=batch_size, decoders=decoders))
+        batches = list(embed_photos(photos, kind(), batch_size=batch_size, decoders=decoders))
         assert [len(batch.photos) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
         assert list(itertools.chain(*(batch.photos for batch in batches))) == photos
         embeddings = np.concatenate([batch.embeddings for batch in batches])
         assert embeddings.dtype == np.float32
         np.testing.assert_array_equal(embeddings, [colour(number) for number in range(10)])
 
-    def test_bad_photos_stop_it_or_are_skipped(self):
+    def test_bad_photos_stop_it_or_are_skipped(self, kind):
         photos = [*shop(6, bad={1, 4}), Photo(Path("gone.png"), "pear")]
         with pytest.raises(BadImage, match=r"001\.png is broken"):
-            list(embed_photos(photos, Tiny()))
-        batches = list(embed_photos(photos, Tiny(), on_error="skip", batch_size=2))
+            list(embed_photos(photos, kind()))
+        batches = list(embed_photos(photos, kind(), on_error="skip", batch_size=2))
         assert [photo.path.stem for batch in batches for photo in batch.photos] == [
             "000",
             "002",
@@ -119,9 +136,12 @@ class TestEmbedPhotos:
         assert "001.png is broken or cut short" in batches[0].skipped[0][1]
         assert "gone.png" in batches[-1].skipped[0][1]
         assert batches[-1].embeddings.shape == (0, 3)
+        (all_at_once,) = embed_photos(photos, kind(), on_error="skip", batch_size=7)
+        assert [photo.path.stem for photo, _ in all_at_once.skipped] == ["001", "004", "gone"]
+        assert len(all_at_once.photos) == len(all_at_once.embeddings) == 4
 
-    def test_it_looks_ahead_no_further_than_a_batch(self):
-        backbone, taken = Tiny(), 0
+    def test_it_looks_ahead_no_further_than_a_batch(self, kind):
+        backbone, taken = kind(), 0
 
         def endless():
             nonlocal taken
@@ -131,32 +151,32 @@ class TestEmbedPhotos:
 
         batches = embed_photos(endless(), backbone, batch_size=8, decoders=2)
         next(batches)
-        assert taken <= 8 + 8 + 2 + 1
+        assert taken <= 8 + 8 + (2 + 1) * (4 if kind is TinyInThreads else 1)
         batches.close()
         assert not decoding_threads()
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-    def test_threads_end_with_an_error(self, error):
+    def test_threads_end_with_an_error(self, kind, error):
         with pytest.raises(error):
-            list(embed_photos(shop(40), Tiny(break_at=8, error=error), batch_size=4))
+            list(embed_photos(shop(40), kind(break_at=8, error=error), batch_size=4))
         assert not decoding_threads()
 
-    def test_decoding_goes_on_while_the_network_is_at_work(self):
-        backbone = Tiny(seconds=0.3)
-        next(embed_photos(shop(12), backbone, batch_size=4, decoders=1))
+    def test_decoding_goes_on_while_the_network_is_at_work(self, kind):
+        backbone = kind(seconds=0.3)
+        next(embed_photos(shop(12), backbone, batch_size=4, decoders=2 if kind is TinyInThreads else 1))
         assert backbone.n_prepared >= 8
 
-    def test_a_backbone_that_does_not_keep_its_word_is_told(self):
-        backbone = Tiny()
+    def test_a_backbone_that_does_not_keep_its_word_is_told(self, kind):
+        backbone = kind()
         backbone.n_features = 5
         with pytest.raises(ValueError, match=r"shape \(2, 3\) for 2 photos; expected \(2, 5\)"):
             list(embed_photos(shop(2), backbone))
 
-    def test_options_are_checked_at_once(self):
+    def test_options_are_checked_at_once(self, kind):
         with pytest.raises(ValueError, match="on_error='ignore'"):
-            embed_photos([], Tiny(), on_error="ignore")
+            embed_photos([], kind(), on_error="ignore")
         with pytest.raises(ValueError, match="batch_size=0"):
-            embed_photos([], Tiny(), batch_size=0)
+            embed_photos([], kind(), batch_size=0)
 
 
 class TestPhotoSource:

@@ -135,6 +135,18 @@ class TestViews:
         np.testing.assert_allclose(found, (apart[0] + apart[1]) / 2, rtol=1e-4, atol=1e-5)
         assert abs(apart[0] - apart[1]).max() > 0.1
 
+    @pytest.mark.parametrize("n_views", [1, 2, 3])
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_one_photo_or_many_in_whichever_thread(self, rng, n_views, threads):
+        backbone = load(size=64, views=n_views, threads=threads)
+        images = [scene(rng, 200, 150) for _ in range(5)]
+        batch = np.stack([backbone.prepare(image) for image in images])
+        expected = np.concatenate([load(size=64, views=n_views, threads=1).embed(one[None]) for one in batch])
+        close = {"rtol": 1e-4, "atol": 1e-5}
+        np.testing.assert_allclose(backbone.embed(batch), expected, **close)
+        np.testing.assert_allclose(backbone.embed_here(batch), expected, **close)
+        np.testing.assert_allclose([backbone.embed_one(image) for image in images], expected, **close)
+
     def test_by_number_or_by_share(self):
         assert [Preprocessing(views=n).views for n in (1, 2, 3)] == [(1.0,), (1.0, 0.7), (1.0, 0.7, 0.5)]
         assert Preprocessing().views == (1.0, 0.7)
