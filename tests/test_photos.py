@@ -320,6 +320,15 @@ class TestBadImages:
         Path("a.png").write_bytes(data[:33] + animation + png_chunk(b"zTXt", b"x") + data[33:])
         assert pixel("a.png") == (5, 6, 7)
 
+    @pytest.mark.parametrize("kind", ["png", "webp"])
+    def test_an_animated_picture_is_told(self, kind):
+        frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "green", "blue")]
+        frames[0].save(f"a.{kind}", save_all=True, append_images=frames[1:])
+        with pytest.raises(BadImage, match=rf"a\.{kind} is animated: 3 pictures; expected one"):
+            open_photo(f"a.{kind}")
+        frames[0].save(f"a.{kind}", save_all=True)
+        assert open_photo(f"a.{kind}").size == (8, 8)
+
     def test_a_photo_larger_than_pillow_likes_opens_without_a_warning(self, monkeypatch):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
         assert open_photo(photo("a.jpg")).size == (6, 4)

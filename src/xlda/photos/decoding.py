@@ -122,12 +122,18 @@ def _opened(data: bytes, max_pixels: int, least_side: int | None) -> Image:
 
         _check_size(_webp_size(data), max_pixels)  # the reader makes room for all pixels at once
         image = WebPImageFile(io.BytesIO(data))
+        _check_still(getattr(image, "n_frames", 1))
     else:
         raise BadImage("is not a JPEG, PNG or WebP image.")
     _check_size(image.size, max_pixels)
     if least_side is not None and image.format == "JPEG":
         image.draft(None, (least_side, least_side))
     return image.convert("I;16") if image.mode == "I" else image  # as older versions of pillow have such PNG
+
+
+def _check_still(n_pictures: int) -> None:
+    if n_pictures > 1:
+        raise BadImage(f"is animated: {n_pictures} pictures; expected one. Save the one that is meant.")
 
 
 def _check_size(size: tuple[int, int], max_pixels: int) -> None:
@@ -169,5 +175,7 @@ def _plain_png(data: bytes) -> bytes:
         stop = start + 12 + int.from_bytes(data[start : start + 4], "big")
         if data[start + 4 : start + 8] in _PNG_KEPT or stop > len(data):
             kept.append(data[start:stop])
+        elif data[start + 4 : start + 8] == b"acTL":
+            _check_still(int.from_bytes(data[start + 8 : start + 12], "big"))
         start = stop
     return b"".join(kept)
