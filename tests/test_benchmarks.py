@@ -530,3 +530,34 @@ def test_drawn_classes_are_the_same_each_time_and_as_many_as_told():
     np.testing.assert_array_equal(np.concatenate([X for X, _ in again.batches(16)])[:4], batches[0][0][:4])
     kin, strangers = drawn._mean(0) - drawn._mean(1), drawn._mean(0) - drawn._mean(9)
     assert np.linalg.norm(kin) < np.linalg.norm(strangers)
+
+
+def test_rare_classes_have_few_pictures_and_the_others_all(rng):
+    pytest.importorskip("onnxruntime")
+    import views
+
+    labels = np.repeat(np.arange(10), 7)
+    parts = np.tile([0, 0, 0, 0, 0, 1, 1], 10)
+    pictures = views.Pictures([], labels, parts)
+    drawn = views.few(pictures, 2, seed=3)
+    assert set(parts[drawn]) == {0}
+    assert sorted(np.bincount(labels[drawn]).tolist()) == [2] * 5 + [5] * 5
+    assert set(views.few(pictures, 2, seed=4).tolist()) != set(drawn.tolist())
+    (name, ((learned, asked),)), *halves = views.questions("shop photos", pictures)
+    assert name == "shop photos"
+    assert (learned.sum(), asked.sum()) == (50, 20)
+    assert [half for half, _ in halves] == ["half with 3", "half with 1"]
+    designs = views.Pictures([], labels, np.tile([0, 1, 2, 3, 0, 1, 2], 10))
+    for question, tries in views.questions("emoji", designs):
+        assert all(not (learned & asked).any() and (learned | asked).all() for learned, asked in tries)
+        assert ("3" in question) == (tries[0][0].sum() > tries[0][1].sum())
+
+
+@pytest.mark.parametrize("name", ["photos", "views"])
+def test_the_page_of_backbones_shows_what_was_measured(name):
+    pytest.importorskip("onnxruntime")
+    benchmark = __import__(name)
+    page, results = benchmark.PAGE.read_text(), json.loads(benchmark.RESULTS.read_text())
+    assert benchmark.updated(page, results) == page
+    results["rows"].pop()
+    assert benchmark.updated(page, results) != page

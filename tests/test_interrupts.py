@@ -15,11 +15,12 @@ import pytest
 
 import oracle
 from conftest import blobs
-from xlda import XLDA, classifier, upkeep
+from xlda import XLDA, upkeep
 from xlda._internal import locks as locks_module
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
 from xlda.labels import Labels
+from xlda.learner import learner
 from xlda.moments import Moments
 from xlda.moments import moments as module
 
@@ -273,14 +274,14 @@ def test_a_renewal_that_is_cut_short_is_still_due(alarm, rng, monkeypatch):
 
 
 def test_fit_that_a_signal_interrupts_forgets_nothing_or_learns_all(alarm, rng, monkeypatch):
-    clf, is_learned = XLDA().fit(rng.normal(size=(4, 3)), list("abab")), classifier._is_learned
+    clf, is_learned = XLDA().fit(rng.normal(size=(4, 3)), list("abab")), learner._is_learned
 
     def rung(name):
         if name == "batch_keys_":  # the last one
             signal.raise_signal(signal.SIGALRM)
         return is_learned(name)
 
-    monkeypatch.setattr(classifier, "_is_learned", rung)
+    monkeypatch.setattr(learner, "_is_learned", rung)
     with pytest.raises(AlarmError):
         clf.fit(rng.normal(size=(6, 3)), list("cdecde"))
     assert "".join(clf.classes_) in ("ab", "cde")

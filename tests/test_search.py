@@ -518,20 +518,20 @@ def test_fisher_takes_batches_to_all_of_few_classes(rng, monkeypatch):
 
 def test_directions_are_found_another_way_where_the_first_fails(monkeypatch, rng):
     """LAPACK's quick way of finding some eigenvalues gives up on some matrices."""
-    from scipy.linalg import LinAlgError
+    from scipy import linalg
 
     from xlda.search import coordinates
 
     matrix = rng.normal(size=(20, 20))
     matrix = matrix @ matrix.T
-    plain, eigh = coordinates._largest(matrix, 4), coordinates.eigh
+    plain, eigh = coordinates._largest(matrix, 4), linalg.eigh
 
     def fails(*arguments, **options):
         if "subset_by_index" in options:
-            raise LinAlgError("Internal Error.")
+            raise linalg.LinAlgError("Internal Error.")
         return eigh(*arguments, **options)
 
-    monkeypatch.setattr(coordinates, "eigh", fails)
+    monkeypatch.setattr(linalg, "eigh", fails)
     values, vectors = coordinates._largest(matrix, 4)
     np.testing.assert_allclose(values, plain[0])
     np.testing.assert_allclose(np.abs(vectors.T @ plain[1]), np.eye(4), atol=1e-8)
