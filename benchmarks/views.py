@@ -38,7 +38,6 @@ NETWORKS = (
     "efficientnet-lite0",
     "efficientnet-lite0-int8",
     "efficientnet-lite1",
-    "efficientnet-lite1-int8",
     "efficientnet-lite2",
     "efficientnet-lite2-int8",
 )
