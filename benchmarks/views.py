@@ -39,7 +39,6 @@ NETWORKS = (
     "efficientnet-lite0-int8",
     "efficientnet-lite1",
     "efficientnet-lite2",
-    "efficientnet-lite2-int8",
 )
 SHARES = (1.0, 0.7, 0.5)
 DESIGNS = ("apple", "facebook", "google", "twitter")
