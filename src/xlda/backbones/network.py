@@ -43,7 +43,7 @@ class Backbone:
         self._session = session
         self._threads: int = session.get_session_options().intra_op_num_threads
         # A session of the same network for threads with pictures of their own, opened when it is needed.
-        self._of_one_thread = None if of_one_thread is None else cache(of_one_thread)
+        self._of_one_thread = cache(of_one_thread) if of_one_thread and self._threads > 1 else None
         self._input = only_input(self._session, name)
         self._check_input()
         n_fixed = self._input.shape[0]
@@ -139,7 +139,7 @@ class Backbone:
 
     def _is_shared_out(self, n: int) -> bool:
         """Whether each thread embeds pictures of its own; else all of them work on the same one."""
-        if self._of_one_thread is None or self._threads == 1 or not n:
+        if self._of_one_thread is None or not n:
             return False
         return n % self._threads == 0 or n >= ENOUGH * self._threads
 
