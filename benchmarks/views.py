@@ -7,14 +7,16 @@ and with half of the classes cut down to 3 photos or 1, mean of ten drawings. Ch
 8 pictures each to learn from and 4 to ask for. `--emoji` is where `npm install` has put the packages
 emoji-datasource-apple, -facebook, -google and -twitter: 400 emoji, learned from three of the four designs and
 asked for the fourth, and learned from one. Every network embeds all pictures once for each view; the rest is
-averaging. A time is that of one photo, network alone, all cores. Numbers go to benchmarks/results/views.json
-and docs/backbones.md.
+averaging. A time is that of one photo, network alone, all cores; MB are those of a process that embeds with
+two views. Numbers go to benchmarks/results/views.json and docs/backbones.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ import machine
 import markdown
 import numpy as np
 from PIL import Image
+from process_memory import resident
 
 from xlda import XLDA
 from xlda._internal.progress import Progress
@@ -154,6 +157,19 @@ def milliseconds(networks: list[str]) -> dict[tuple[str, int], float]:
     return {key: 1000 * float(np.median(found)) for key, found in times.items()}
 
 
+def megabytes(network: str) -> float:
+    """Memory of a process at its most that embeds photos with two views, in batches of 32."""
+    command = [sys.executable, __file__, "--memory", network]
+    return float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def say_memory(network: str) -> None:
+    """In a process of its own."""
+    backbone = load(network)
+    backbone.embed(np.zeros((32, *backbone.preprocessing.shape), np.uint8))
+    print(resident("VmHWM") / 1e6)
+
+
 def measure(sets: dict[str, Pictures], networks: list[str]) -> Iterator[dict[str, Any]]:
     """Accuracies of every network with one view, two and three."""
     for network in networks:
@@ -177,11 +193,12 @@ def table(results: dict[str, Any]) -> str:
             row["network"],
             str(row["views"]),
             f"{row['ms']:.0f}",
+            f"{row['mb']:.0f}",
             *(f"{100 * row['right'][question]:.1f}" for question in asked),
         ]
         for row in results["rows"]
     ]
-    return markdown.table(["network", "views", "ms a photo", *asked], rows)
+    return markdown.table(["network", "views", "ms a photo", "MB", *asked], rows)
 
 
 def updated(page: str, results: dict[str, Any]) -> str:
@@ -196,10 +213,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--photos", type=Path, help="folder of the Grocery Store data set")
     parser.add_argument("--only-times", action="store_true", help="and the stored accuracies as they are")
+    parser.add_argument("--memory", help=argparse.SUPPRESS)
     parser.add_argument("--emoji", type=Path, help="node_modules with the emoji")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.memory:
+        say_memory(arguments.memory)
+        return
     if arguments.only_times:
         rows = json.loads(RESULTS.read_text())["rows"]
     elif arguments.photos is None:
@@ -209,8 +230,9 @@ def main() -> None:
         if arguments.emoji is not None:
             sets["emoji"] = emoji(arguments.emoji, arguments.seed)
         rows = list(measure(sets, arguments.networks))
-    times = milliseconds(list(dict.fromkeys(row["network"] for row in rows)))
-    rows = [{**row, "ms": times[row["network"], row["views"]]} for row in rows]
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    times, memory = milliseconds(networks), {network: megabytes(network) for network in networks}
+    rows = [{**row, "ms": times[row["network"], row["views"]], "mb": memory[row["network"]]} for row in rows]
     results = {"machine": machine.describe(), "rows": rows}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     PAGE.write_text(updated(PAGE.read_text(), results))
