@@ -139,8 +139,7 @@ def foot(results: dict[str, Any]) -> str:
 
 def updated(page: str, results: dict[str, Any]) -> str:
     """The page with the table of these results."""
-    before, rest = page.split(START)
-    return f"{before}{START}{table(results)}\n\n{foot(results)}\n{END}{rest.split(END)[1]}"
+    return markdown.between(page, START, END, f"{table(results)}\n\n{foot(results)}")
 
 
 def main() -> None:

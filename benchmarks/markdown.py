@@ -23,3 +23,9 @@ def spread(shares: list[float]) -> str:
     """Mean and standard deviation in percent."""
     deviation = f" ± {100 * stdev(shares):.1f}" if len(shares) > 1 else ""
     return f"{100 * mean(shares):.1f}{deviation}"
+
+
+def between(page: str, start: str, end: str, text: str) -> str:
+    """The page with `text` where something else stood between two marks."""
+    before, rest = page.split(start)
+    return f"{before}{start}{text}\n{end}{rest.split(end)[1]}"

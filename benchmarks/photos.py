@@ -217,8 +217,7 @@ def words(results: dict[str, Any]) -> str:
 
 def updated(page: str, results: dict[str, Any]) -> str:
     """The page with these results."""
-    before, rest = page.split(START)
-    return f"{before}{START}{table(results)}\n\n{words(results)}\n{END}{rest.split(END)[1]}"
+    return markdown.between(page, START, END, f"{table(results)}\n\n{words(results)}")
 
 
 def main() -> None:

@@ -154,10 +154,9 @@ def table(results: dict[str, Any]) -> str:
 
 def updated(page: str, results: dict[str, Any]) -> str:
     """The page with the table of these results."""
-    before, rest = page.split(START)
     known = ", ".join(results["instructions"]) or "unknown"
     foot = f"{results['threads']} threads; instructions: {known}. {machine.in_words(results['machine'])}."
-    return f"{before}{START}{table(results)}\n\n{foot}\n{END}{rest.split(END)[1]}"
+    return markdown.between(page, START, END, f"{table(results)}\n\n{foot}")
 
 
 def main() -> None:

@@ -203,9 +203,8 @@ def table(results: dict[str, Any]) -> str:
 
 def updated(page: str, results: dict[str, Any]) -> str:
     """The page with these results."""
-    before, rest = page.split(START)
     foot = machine.in_words(results["machine"])
-    return f"{before}{START}{table(results)}\n\n{foot}.\n{END}{rest.split(END)[1]}"
+    return markdown.between(page, START, END, f"{table(results)}\n\n{foot}.")
 
 
 def main() -> None:

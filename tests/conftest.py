@@ -60,3 +60,11 @@ def log_posteriors(clf, X):
     """What the logits say of the probabilities, uncalibrated."""
     logits = clf.decision_function(X)
     return log_softmax(logits if logits.ndim == 2 else np.c_[np.zeros(len(X)), logits], axis=1)
+
+
+@pytest.fixture(scope="module")
+def cache_of_its_own(tmp_path_factory):
+    """A folder for networks that is empty when the tests of a file begin."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLDA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -38,16 +38,11 @@ from xlda.backbones.efficientnet_lite import VARIANTS
 from xlda.errors import BadSampleError
 from xlda.photos import open_photo
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cache_of_its_own(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLDA_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("cache_of_its_own")
 
 
 @pytest.fixture(scope="module")
-def lite():
+def lite(cache_of_its_own):
     return load(threads=2, views=1)
 
 

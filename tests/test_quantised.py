@@ -21,15 +21,11 @@ from xlda.errors import OtherBackboneError
 LITE0 = efficientnet_lite.VARIANTS["efficientnet-lite0"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache_of_its_own(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLDA_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("cache_of_its_own")
 
 
 @pytest.fixture(scope="module")
-def whole():
+def whole(cache_of_its_own):
     return load(precision="int8", views=1, threads=2)
 
 

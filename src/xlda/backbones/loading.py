@@ -106,16 +106,11 @@ def open_network(source: str, cut_head: bool = False) -> Any:
     """The network that `load` runs, as onnx has it: a built-in one by its name, or that of a file."""
     import onnx
 
-    from xlda.layers.onnx_files import open_model, split
+    from xlda.layers.onnx_files import open_model
 
     if is_built_in(source):
         return onnx.load_from_string(_of_built_in(source)[1]())
-    if not cut_head:
-        return open_model(source)
-    with tempfile.TemporaryDirectory() as folder:
-        cut = Path(folder) / "backbone.onnx"
-        split(source, cut)
-        return open_model(cut)
+    return onnx.load_from_string(_without_head(Path(source))) if cut_head else open_model(source)
 
 
 def _in_whole_numbers(variant: efficientnet_lite.Variant) -> bytes:
@@ -158,14 +153,17 @@ def _existing(source: str | os.PathLike[str]) -> Path:
 
 
 def _session(path: Path, cut_head: bool, threads: int | None) -> Any:
-    if not cut_head:
-        return open_session(str(path), str(path), threads)
+    return open_session(_without_head(path) if cut_head else str(path), str(path), threads)
+
+
+def _without_head(path: Path) -> bytes:
+    """The ONNX file's content without the linear layer that it ends with."""
     from xlda.layers.onnx_files import split
 
     with tempfile.TemporaryDirectory() as folder:
         backbone = Path(folder) / "backbone.onnx"
         split(path, backbone)
-        return open_session(backbone.read_bytes(), str(path), threads)
+        return backbone.read_bytes()
 
 
 def _preprocessing(session: Any, path: Path, changes: dict[str, Any]) -> Preprocessing:
