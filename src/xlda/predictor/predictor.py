@@ -127,15 +127,22 @@ class Predictor:
         return probabilities if table.is_sorted else probabilities[:, table.sorted_rows]
 
     def judge(
-        self, X: ArrayLike, k: int = 5, *, unknown: float | None = None, like: Like | None = None
+        self,
+        X: ArrayLike,
+        k: int = 5,
+        *,
+        unknown: float | None = None,
+        among: ArrayLike | None = None,
+        like: Like | None = None,
     ) -> Judged:
         """All that can be said of samples at once: the `k` best classes of each, and how sure that is.
 
         Where nobody can tell whether a sample is of a known class, `p_known` is NaN; with `unknown`, as in
-        `predict`, that is an error instead.
+        `predict`, that is an error instead. `among` are the labels that can win, as in `predict`: what is
+        said is said beside these alone.
         """
         _check_k(k)
-        asked = self._asked(X, max(int(k), BEST), beside_unknown=True)
+        asked = self._asked(X, max(int(k), BEST), among, beside_unknown=True)
         head, calibration = asked.head, self._current_calibration()
         p_known, is_unknown = np.full(len(asked.rows), np.nan), np.zeros(len(asked.rows), bool)
         likeness = novelty(asked.beside_unknown) if head.knows_the_unknown else p_known
