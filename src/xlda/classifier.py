@@ -7,6 +7,7 @@ import os
 from xlda import model_file
 from xlda.learner.learner import Learner
 from xlda.predictor.estimator import Estimator
+from xlda.predictor.estimator_snapshot import EstimatorSnapshot
 
 
 class XLDA(Estimator, Learner):
@@ -92,6 +93,8 @@ class XLDA(Estimator, Learner):
     >>> clf.partial_fit([[9.0, 0.0]], ["kiwi"]).predict([[8.0, 1.0], [0.0, 0.0]])
     array(['kiwi', 'apple'], dtype='<U5')
     """
+
+    _kind_of_snapshot = EstimatorSnapshot
 
 
 def load(path: str | os.PathLike[str]) -> XLDA:

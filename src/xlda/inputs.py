@@ -83,6 +83,8 @@ def plain_array(estimator: Any, X: Any, min_samples: int = 0) -> Array:
     """`X` as an array (n_samples, n_features) of floats, whatever they are."""
     n_features = getattr(estimator, "n_features_in_", None)
     plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _MOST
+    if plain and n_features is None and X.shape[1] and len(X) >= min_samples:
+        n_features = estimator.n_features_in_ = X.shape[1]
     if not plain or X.shape[1] != n_features or hasattr(estimator, "feature_names_in_"):
         return _converted(estimator, X, n_features, min_samples)
     array: Array = X

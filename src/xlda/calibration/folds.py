@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda.calibration.clusters import clusters
 from xlda.head.head import Head
 from xlda.moments import Moments
 from xlda.moments.kept_samples import Kept
@@ -68,16 +69,9 @@ def visit_folds(kept: Kept) -> Folds:
         if (groups >= 0).all() and len(np.unique(groups)) > 1:
             folds[of_class] = np.unique(groups, return_inverse=True)[1] % N_VISITS
         elif len(of_class) > 1:
-            folds[of_class] = _clusters(kept.embeddings[of_class])
+            n = min(N_VISITS, len(of_class))
+            folds[of_class] = clusters(kept.embeddings[of_class].astype(np.float32), n)
     return Folds(folds, N_VISITS)
-
-
-def _clusters(embeddings: Array) -> Array:
-    from sklearn.cluster import KMeans  # which takes long to import, and brings much with it
-
-    n = min(N_VISITS, len(embeddings))
-    means = KMeans(n, n_init=1, random_state=0)
-    return np.asarray(means.fit_predict(embeddings.astype(np.float32)))
 
 
 def without_samples(moments: Moments, kept: Kept, folds: Folds, head_of: NewHead) -> Iterator[Scored]:

@@ -6,7 +6,7 @@ import copy
 import inspect
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,12 +32,10 @@ from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
 from xlda.parameters import check_mergeable, check_parameters, learning_parameters
 from xlda.predictor.calibrating import Calibrating
+from xlda.predictor.snapshot import Snapshot
 from xlda.search import Search
 from xlda.sources import Batch, SourceError, open_source
 from xlda.upkeep import Scoring
-
-if TYPE_CHECKING:
-    from xlda.predictor.snapshot import Snapshot
 
 _becoming = fork_safe_lock()  # held while a classifier takes over what was learned first, and no longer
 
@@ -52,6 +50,7 @@ class Learner(Learned, Calibrating):
     batch_keys_: list[str]
     n_features_in_: int
     power_: float | None
+    _kind_of_snapshot: ClassVar[type[Snapshot]] = Snapshot
 
     def __init__(
         self,
@@ -281,10 +280,10 @@ class Learner(Learned, Calibrating):
         `predict` of the classifier itself sees all that was learned before it is called, and so waits for a
         thread that is learning. A snapshot never waits, and any number of threads may use it.
         """
-        from xlda.predictor.snapshot import Snapshot
-
         names = getattr(self, "feature_names_in_", None)
-        return Snapshot(self._current_head(), self.power_, names, self._last_calibration(), self.like)
+        return self._kind_of_snapshot(
+            self._current_head(), self.power_, names, self._last_calibration(), self.like
+        )
 
     def audit(self, X: ArrayLike | None = None, n: int = 1000) -> Audit:
         """How far the search agrees with exact LDA, how much faster it is, and what memory all takes.

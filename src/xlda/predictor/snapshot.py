@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlda._internal.arrays import Array
 from xlda.calibration.calibration import Calibration
 from xlda.calibration.folds import Like
 from xlda.head.head import Head
-from xlda.predictor.estimator import Estimator
 from xlda.predictor.predictor import Predictor
 
 
-class Snapshot(Estimator, Predictor):
+class Snapshot(Predictor):
     """A classifier as it was at one moment: it predicts and never changes.
 
     Any number of threads may use it, without locks, while the classifier it comes from goes on learning.
-    `XLDA.snapshot` makes one.
+    `Learner.snapshot` makes one, without scikit-learn.
     """
 
     def __init__(
@@ -43,3 +44,8 @@ class Snapshot(Estimator, Predictor):
 
     def _current_calibration(self) -> Calibration | None:
         return self.calibration
+
+    def __sklearn_tags__(self) -> Any:  # what scikit-learn asks of whatever it checks data for
+        from xlda.predictor.estimator import Estimator
+
+        return Estimator().__sklearn_tags__()
