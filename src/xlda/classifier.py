@@ -86,6 +86,13 @@ class XLDA(Estimator, Learner):
         is saved, and `merge` refuses a classifier with another one.
     batch_keys_
         Keys of the last batches that were learned by key: `Recognizer` and the command keep them.
+    class_ids_
+        Ids of classes by label, texts of 1 to 64 characters, none twice: empty, and to be set by whoever has
+        such. The id of a class goes with it when it is renamed, and goes when it is removed or becomes a part
+        of another. They are saved.
+    log_position_
+        A small dict that JSON can hold, or None: what a log of what was learned had reached, to be set by
+        whoever keeps one. It is saved.
 
     Examples
     --------

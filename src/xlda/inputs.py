@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -192,6 +193,30 @@ def check_magnitude(X: Array, weight: float = 1.0) -> None:
             f"X has values up to {np.abs(X).max():.3g}{with_weights}: their squares add up to more than "
             f"{X.dtype} can hold. Scale them down."
         )
+
+
+def checked_block(
+    count: Any, mean: Any, n_features: int, dtype: np.dtype[np.floating]
+) -> tuple[float, Array]:
+    """Count and mean of some samples, as a float and as float64 (n_features,); zeros where there are none.
+
+    The mean is to be kept as `dtype`.
+    """
+    if isinstance(count, bool) or not isinstance(count, Real) or not 0 <= float(count) < np.inf:
+        raise ValueError(f"count is a finite number of at least 0; got {count!r}.")
+    if not count:
+        return 0.0, np.zeros(n_features)
+    array: Array = np.asarray(mean, np.float64)
+    if array.shape != (n_features,):
+        raise ValueError(f"mean has the shape {array.shape}, expected ({n_features},).")
+    if not np.isfinite(array).all():
+        raise ValueError("mean contains NaN or infinity.")
+    if dtype == np.float16:
+        check_half(array[None])
+    else:
+        with np.errstate(over="ignore"):  # infinity is refused
+            check_magnitude(array[None].astype(dtype), float(count))
+    return float(count), array
 
 
 def checked_weights(weights: Any, n_samples: int) -> Array | None:

@@ -16,6 +16,7 @@ from xlda.head import Head, spread_to_keep
 from xlda.head.layer_rows import LayerRows
 from xlda.labels import Label, Labels, LabelTable, check_lengths, label_hash
 from xlda.moments import ForgetError, Moments
+from xlda.moments.blocks import check_has, restore, split
 from xlda.moments.sample_buffer import A_FEW, SampleBuffer
 from xlda.upkeep import Scoring, Upkeep
 
@@ -193,6 +194,39 @@ class Model:
             self._move(gone, kept)
             self.labels.remove(other)
             self.upkeep.changed(np.array([kept, gone]), count)
+
+    def split(self, label: Label, new: Label, count: float, mean: Array) -> None:
+        """Make samples of a class, of which these are count and mean, a class of their own."""
+        with self.lock, interrupt_afterwards():
+            row = int(self.labels.rows([label])[0])
+            if new in self.labels:
+                raise ValueError(f"Class {new!r} exists already.")
+            if self.layer_rows is not None and self.layer_rows.has(row):
+                raise ValueError(f"Class {label!r} comes from a layer, whose rows cannot be split.")
+            try:
+                check_has(self.moments, row, count)
+            except ForgetError as error:
+                raise ValueError(
+                    f"Cannot take {error.taken:g} of class {label!r}: it has learned {error.have:g}."
+                ) from None
+            made = self._row_for(new)
+            split(self.moments, row, made, count, mean)
+            self.upkeep.changed(np.array([row, made]), count)
+
+    def restore(self, label: Label, count: float, mean: Array) -> None:
+        """Have a class again that was removed, with so many samples of this mean."""
+        with self.lock, interrupt_afterwards():
+            if label in self.labels and self.moments.counts_of(self.labels.rows([label]))[0] > 0:
+                raise ValueError(f"Class {label!r} has samples already.")
+            row = self._row_for(label)
+            restore(self.moments, row, count, mean)
+            self.upkeep.changed(np.array([row]), count)
+
+    def _row_for(self, label: Label) -> int:
+        """The row of a label that may be new."""
+        self.labels.check_kind([label])
+        self._welcome([label], [])
+        return int(self.labels.rows([label])[0])
 
     def merge(self, other: Model) -> None:
         """Learn all that another model has learned from samples."""

@@ -23,10 +23,10 @@ from xlda.head.head import Head, ModelKind, Priors
 from xlda.head.linear import linear_layer, not_linear
 from xlda.identity import BackboneIdentity
 from xlda.inputs import checked_embeddings, checked_groups, checked_samples
-from xlda.labels import Label, Labels, label_list, one_label
+from xlda.labels import Labels, label_list
 from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, take_over, with_defaults
 from xlda.layers.layer import Layer, checked_layer
-from xlda.learner.learned import Learned
+from xlda.learner.editing import Editing
 from xlda.model import Model
 from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
@@ -40,7 +40,7 @@ from xlda.upkeep import Scoring
 _becoming = fork_safe_lock()  # held while a classifier takes over what was learned first, and no longer
 
 
-class Learner(Learned, Calibrating):
+class Learner(Editing, Calibrating):
     """All that `XLDA` does, and no more: it is made without scikit-learn, which takes a second to import.
 
     Parameters and attributes are those of `XLDA`.
@@ -149,28 +149,10 @@ class Learner(Learned, Calibrating):
         self._model.forget(*checked_samples(self, X, y, sample_weight))
         return self
 
-    def remove_class(self, label: Label) -> Self:
-        """Let a class go. What its samples taught about the covariance common to all classes stays."""
-        self._require_start("remove_class")
-        self._model.remove(one_label(label))
-        return self
-
-    def rename_class(self, old: Label, new: Label) -> Self:
-        """Give a class another label."""
-        self._require_start("rename_class")
-        self._model.rename(one_label(old), one_label(new, "new"))
-        return self
-
-    def merge_classes(self, into: Label, other: Label) -> Self:
-        """Make `other` a part of `into`, as if its samples had been labelled so."""
-        self._require_start("merge_classes")
-        self._model.join(one_label(into, "into"), one_label(other, "other"))
-        return self
-
     def merge(self, other: Learner) -> Self:
         """Learn all that another classifier has learned, as from its samples. `other` stays as it is.
 
-        With covariance="fixed" the covariance here stays.
+        With covariance="fixed" the covariance here stays, and so do `class_ids_` and `log_position_`.
         """
         if not isinstance(other, Learner):
             raise TypeError(f"merge needs another XLDA; got {type(other).__name__}.")
@@ -180,6 +162,7 @@ class Learner(Learned, Calibrating):
             check_parameters(self)
             check_mergeable(self, other)
             self._become(copy.deepcopy(other))
+            self.class_ids_, self.log_position_ = {}, None
             self._model.started_with = learning_parameters(self)
             return self
         self._require_start("merge")
@@ -338,6 +321,7 @@ class Learner(Learned, Calibrating):
         moments = kind(self.n_features_in_, half=self.precision == "half", check_samples=kept)
         self._model = Model(moments, labels)
         self.backbone_, self.batch_keys_ = None, []
+        self.class_ids_, self.log_position_ = {}, None
 
     def _learn(
         self,

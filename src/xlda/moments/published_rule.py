@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from xlda._internal.arrays import Array, Rows
@@ -47,6 +48,10 @@ class PublishedMoments(Moments):
             self._counts[row] += 1
             self._offsets[row] += residual / self.dtype.type(self._counts[row])
             self._n_samples += 1
+
+    def _set_origin(self, origin: Array) -> None:
+        """Means are relative to zero, as published."""
+        super()._set_origin(np.zeros_like(origin))
 
     def forget(self, embeddings: ArrayLike, rows: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Refuse: see the class."""

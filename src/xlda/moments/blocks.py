@@ -1,0 +1,71 @@
+"""Classes as blocks of samples, of which only the count and the mean are known: taken apart and put back.
+
+A block is one heavy sample at its mean, as where two classes are joined. What its samples scatter about that
+mean is in the pool, and stays there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlda._internal.arrays import Array
+from xlda.moments.batch_update import EMPTY
+from xlda.moments.forgetting import ForgetError
+from xlda.moments.moments import Moments
+from xlda.moments.origin import origin_for
+
+
+def block_of(moments: Moments, row: int) -> tuple[float, Array]:
+    """Count and mean (n_features,) of a class, float64; the mean is NaN where it has no samples."""
+    count = float(moments.counts_of(np.array([row]))[0])
+    if not count:
+        return 0.0, np.full(moments.n_features, np.nan)
+    mean: Array = moments._origin.astype(np.float64) + moments._offsets[row]
+    return count, mean
+
+
+def split(moments: Moments, row: int, new: int, count: float, mean: Array) -> None:
+    """Make a block of class `row` class `new`, which has no samples: what undoes `Moments.join`. O(d).
+
+    More than the class has is an error and changes nothing. All that it has is moved, wherever its mean is.
+    """
+    check_has(moments, row, count)
+    if not count:
+        return
+    with moments._changing():
+        have = float(moments._counts[row])
+        if count >= have * (1 - EMPTY):
+            count, block = have, moments._offsets[row : row + 1].copy()
+            moments._clear(row)
+        else:
+            block = _offsets_of_mean(moments, mean)
+            moments._absorb_many(block, None, np.array([row]), np.array([count]), sign=-1)
+        moments._absorb_many(block, None, np.array([new]), np.array([count]), sign=1)
+        for each in (row, new):  # nobody knows which of the samples went where
+            moments.kept.drop(each)
+
+
+def check_has(moments: Moments, row: int, count: float) -> None:
+    """Refuse to take more of a class than it has."""
+    have = float(moments.counts_of(np.array([row]))[0])
+    if count > have * (1 + EMPTY):
+        raise ForgetError(row, count, have)
+
+
+def restore(moments: Moments, row: int, count: float, mean: Array) -> None:
+    """Have a class again that was let go, in a row without samples: what undoes `Moments.drop`. O(d)."""
+    with moments._changing():
+        moments.kept.drop(row)
+        if not count:
+            return
+        if not moments._has_origin:
+            moments._set_origin(origin_for(mean[None]))
+        block = _offsets_of_mean(moments, mean)
+        moments._absorb_many(block, None, np.array([row]), np.array([count]), sign=1)
+        moments._dof_of_dropped -= count - 1.0
+
+
+def _offsets_of_mean(moments: Moments, mean: Array) -> Array:
+    """A mean less the origin, (1, n_features), as means are kept."""
+    offset: Array = (mean - moments._origin.astype(np.float64)).astype(moments.dtype)
+    return offset[None]
