@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 from xlda._internal.files import replaced
 from xlda._internal.older_formats import sections_of_older
-from xlda._internal.safetensors_file import BadSafetensorsError, read_header, read_tensor
+from xlda._internal.safetensors_file import (
+    BadSafetensorsError,
+    pieces_of,
+    read_header,
+    read_tensor,
+    save_file,
+)
 from xlda._internal.section import Section, Tensors
 from xlda.errors import DamagedFileError, NewerFileError
 
@@ -42,7 +46,7 @@ def write(path: str | os.PathLike[str], sections: Iterable[Section]) -> None:
             "may_be_ignored": section.may_be_ignored,
         }
         for name, tensor in section.tensors.items():
-            tensors[f"{section.name}/{name}"] = np.ascontiguousarray(tensor)
+            tensors[f"{section.name}/{name}"] = np.ascontiguousarray(tensor)  # a copy where it is not
     metadata = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
@@ -54,11 +58,8 @@ def write(path: str | os.PathLike[str], sections: Iterable[Section]) -> None:
 
 
 def save_tensors(tensors: Tensors, path: Path, metadata: dict[str, str]) -> None:
-    """As safetensors does it, with an OSError where that fails."""
-    try:
-        save_file(tensors, path, metadata)
-    except SafetensorError as error:
-        raise OSError(f"{path} cannot be written: {error}") from error
+    """Write tensors and texts to a file of safetensors."""
+    save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path, metadata)
 
 
 def read(path: str | os.PathLike[str], known: Mapping[str, int]) -> Sections:
@@ -129,7 +130,8 @@ def digest(tensors: Tensors, metadata: dict[str, str]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         total.update(_described(name, tensor.dtype, tensor.shape))
-        total.update(tensor.ravel().view(np.uint8).data)
+        for piece in pieces_of(tensor):
+            total.update(piece)
     found: str = total.hexdigest()
     return found
 

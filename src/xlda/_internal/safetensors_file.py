@@ -1,5 +1,7 @@
 """Safetensors files, read and never mapped: whoever overwrites a mapped file in place kills its readers.
 
+They are written from the memory that tensors are in, without a copy, and other threads need not wait for it.
+
 Such a file is 8 bytes with the length of the header, the header in JSON, and the bytes of the tensors, one
 after the other without gaps.
 """
@@ -9,8 +11,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.growing import with_room
 
 AT_ONCE = 2**20  # bytes
+ALIGNED = 8  # bytes: of which the header has a multiple
 NUMBERS = {
     "BOOL": "?",
     "F16": "<f2", "F32": "<f4", "F64": "<f8",
@@ -87,13 +91,48 @@ def read_tensor(
         raise BadSafetensorsError(f"it has a tensor of {place.kind}, which NumPy has not got")
     tensor = with_room(place.shape, place.dtype)  # where they are class means, there will be more
     file.seek(place.start)
-    memory = tensor.reshape(-1).view(np.uint8).data if tensor.size else memoryview(b"")
-    for start in range(0, len(memory), AT_ONCE):
-        piece = memory[start : start + AT_ONCE]
+    for piece in pieces_of(tensor):
         if file.readinto(piece) != len(piece):  # type: ignore[attr-defined]
             raise BadSafetensorsError("it ends within its tensors")
         see(piece)  # while it is in the cache
     return tensor
+
+
+def save_file(tensors: Mapping[str, Array], path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
+    """Write a file with these tensors, each of which is contiguous; the widest numbers come first."""
+    names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
+    start = 0
+    for name in names:
+        tensor = tensors[name]
+        stop = start + tensor.nbytes
+        header[name] = {
+            "dtype": _kind_of(tensor.dtype),
+            "shape": list(tensor.shape),
+            "data_offsets": [start, stop],
+        }
+        start = stop
+    described = json.dumps(header, separators=(",", ":")).encode()
+    described += b" " * (-len(described) % ALIGNED)
+    with Path(path).open("wb") as file:
+        file.write(len(described).to_bytes(8, "little") + described)
+        for name in names:
+            for piece in pieces_of(tensors[name]):
+                file.write(piece)
+
+
+def pieces_of(tensor: Array) -> Iterator[memoryview]:
+    """The bytes of a contiguous tensor, a piece at a time."""
+    memory = tensor.reshape(-1).view(np.uint8).data if tensor.size else memoryview(b"")
+    for start in range(0, len(memory), AT_ONCE):
+        yield memory[start : start + AT_ONCE]
+
+
+def _kind_of(dtype: np.dtype[Any]) -> str:
+    for kind, name in NUMBERS.items():
+        if np.dtype(name) == dtype:
+            return kind
+    raise ValueError(f"Numbers of the type {dtype} cannot be written.")
 
 
 def _read(file: IO[bytes], length: int) -> bytes:
