@@ -5,10 +5,11 @@ Nothing that is read is trusted: a file with the right checksum may still be mad
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,28 @@ import numpy as np
 from xlda import storage
 from xlda._internal.section import MOST, Section
 from xlda.calibration import calibration_stored
+from xlda.calibration.calibration import Calibration
 from xlda.calibration.calibration_stored import (
     calibration_from_section,
     calibration_to_section,
     figures_from_section,
     figures_to_section,
 )
+from xlda.calibration.folds import Like
 from xlda.errors import NewerFileError
 from xlda.head import layer_rows
 from xlda.head import stored as head_stored
 from xlda.head.layer_rows import LayerRows
 from xlda.identity import BackboneIdentity
-from xlda.labels import Label, Labels
+from xlda.labels import Label, Labels, LabelTable
 from xlda.model import Model
 from xlda.moments import Moments, kept_stored, stored
 from xlda.moments.kept_stored import kept_from_section, kept_to_section
 from xlda.moments.stored import moments_from_section, moments_to_section
+from xlda.moments.view import MomentsView
 from xlda.parameters import check_parameters, learning_parameters
 from xlda.search import search_from_json, search_to_json
-from xlda.upkeep import Upkeep
+from xlda.upkeep import HeadToSave, Upkeep
 
 KNOWN = {  # sections, and the newest version of each
     "params": 3,
@@ -51,9 +55,12 @@ KNOWN = {  # sections, and the newest version of each
     "backbone": 1,
     "features": 1,
     "keys": 1,
+    "ids": 1,
+    "log": 1,
 }
 NEEDED = ("params", "labels", "moments")
 MOST_KEYS = 1000  # of the batches learned last
+MOST_OF_AN_ID = 64  # characters
 
 # What a parameter was by default in the version of "params" that a file has. One who adds a parameter or
 # changes a default makes a new version, and adds to the older ones what they did.
@@ -79,42 +86,90 @@ for _version in (1, 2):  # nothing was kept
 _log = logging.getLogger("xlda")
 
 
-def write(path: str | os.PathLike[str], clf: Any, model: Model) -> None:
-    """Write a classifier, and the model that it has learned, whole or not at all.
+@dataclass(frozen=True, eq=False)
+class SaveView:
+    """A classifier as it was at one moment, to be written later, while it goes on learning.
 
-    Nobody may learn meanwhile: tensors are not copied.
+    Until it is gone, learning puts aside each class mean that it changes; see `MomentsView`.
     """
-    backbone = BackboneIdentity.from_json(clf.backbone_)
-    search = model.upkeep.plan_to_save()
-    features = [str(name) for name in getattr(clf, "feature_names_in_", [])]
-    sections = [
-        Section("params", KNOWN["params"], info=_params_to_json(clf.get_params(deep=False))),
-        Section("labels", KNOWN["labels"], info={"names": model.labels.table().names.tolist()}),
-        moments_to_section(model.moments),
-    ]
-    if model.moments.kept.most:
-        sections.append(kept_to_section(model.moments))
-    if model.calibration is not None:
-        sections.append(calibration_to_section(model.calibration))
-        if model.calibration.can_tell:
-            sections.append(figures_to_section(model.calibration, clf.like))
-    if clf.power == "auto" and hasattr(clf, "power_"):
-        sections.append(Section("chosen", KNOWN["chosen"], info={"power": clf.power_}))
-    if model.layer_rows is not None:
-        sections.append(model.layer_rows.to_section())
-    head = model.upkeep.to_section()
-    if head is not None:
-        sections.append(head)
-    if search is not None:
-        sections.append(Section("search", KNOWN["search"], info=search, may_be_ignored=True))
-    if backbone is not None:
-        sections.append(Section("backbone", KNOWN["backbone"], info=backbone.to_json()))
-    if features:
-        sections.append(Section("features", KNOWN["features"], info={"names": features}))
-    if clf.batch_keys_:
-        sections.append(Section("keys", KNOWN["keys"], info={"keys": clf.batch_keys_[-MOST_KEYS:]}))
-    storage.write(path, sections)
-    _tell("saved", path, model)
+
+    params: dict[str, Any]
+    table: LabelTable
+    moments: MomentsView
+    calibration: Calibration | None
+    like: Like
+    chosen: dict[str, float | None] | None  # the power, where it was chosen
+    layer_rows: LayerRows | None
+    head: HeadToSave | None
+    plan: dict[str, Any] | None
+    backbone: BackboneIdentity | None
+    features: list[str]
+    keys: list[str]
+    ids: dict[Label, str]
+    log_position: Any
+
+    @classmethod
+    def of(cls, clf: Any, model: Model) -> SaveView:
+        """What a classifier and the model that it has learned are now; the lock of the model is held."""
+        return cls(
+            _params_to_json(clf.get_params(deep=False)),
+            model.labels.table(),
+            MomentsView(model.moments, with_covariance=True),
+            model.calibration,
+            clf.like,
+            {"power": clf.power_} if clf.power == "auto" and hasattr(clf, "power_") else None,
+            model.layer_rows,
+            model.upkeep.to_save(clf._scoring()),
+            model.upkeep.plan_to_save(),
+            BackboneIdentity.from_json(clf.backbone_),
+            [str(name) for name in getattr(clf, "feature_names_in_", [])],
+            clf.batch_keys_[-MOST_KEYS:],
+            dict(clf.class_ids_),
+            copy.deepcopy(clf.log_position_),
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write it to one file, whole or not at all; no lock is held."""
+        storage.write(path, self._sections())
+        _tell("saved", path, self.moments)
+
+    def _sections(self) -> Iterator[Section]:
+        yield Section("params", KNOWN["params"], info=self.params)
+        yield Section("labels", KNOWN["labels"], info={"names": self.table.names.tolist()})
+        yield moments_to_section(self.moments)
+        if self.moments.kept.most:
+            yield kept_to_section(self.moments)
+        if self.calibration is not None:
+            yield calibration_to_section(self.calibration)
+            if self.calibration.can_tell:
+                yield figures_to_section(self.calibration, self.like)
+        if self.layer_rows is not None:
+            yield self.layer_rows.to_section()
+        head = None if self.head is None else self.head.to_section(self.moments, self.table)
+        if head is not None:
+            yield head
+        yield from self._small_sections()
+
+    def _small_sections(self) -> Iterator[Section]:
+        if self.chosen is not None:
+            yield Section("chosen", KNOWN["chosen"], info=self.chosen)
+        if self.plan is not None:
+            yield Section("search", KNOWN["search"], info=self.plan, may_be_ignored=True)
+        if self.backbone is not None:
+            yield Section("backbone", KNOWN["backbone"], info=self.backbone.to_json())
+        if self.features:
+            yield Section("features", KNOWN["features"], info={"names": self.features})
+        if self.keys:
+            yield Section("keys", KNOWN["keys"], info={"keys": self.keys})
+        if self.ids:
+            ids = [self.ids.get(name) for name in self.table.names.tolist()]
+            if not _are_ids(ids):
+                raise ValueError(f"class_ids_ are texts of 1 to {MOST_OF_AN_ID} characters, none twice.")
+            yield Section("ids", KNOWN["ids"], info={"ids": ids})
+        if self.log_position is not None:
+            if not isinstance(self.log_position, dict):
+                raise ValueError("log_position_ is a dict that JSON can hold, or None.")
+            yield Section("log", KNOWN["log"], info={"position": self.log_position})
 
 
 def read(path: str | os.PathLike[str], kind: type[Any]) -> Any:
@@ -125,7 +180,7 @@ def read(path: str | os.PathLike[str], kind: type[Any]) -> Any:
     sections = storage.read(path, KNOWN)
     with storage.said_of(path):
         clf = _composed(sections, kind)
-    _tell("loaded", path, clf._model)
+    _tell("loaded", path, clf._model.moments)
     return clf
 
 
@@ -166,6 +221,8 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
         model.upkeep.restore(model, clf._scoring(), head)
     clf.backbone_ = None if backbone is None else BackboneIdentity.from_json(backbone.info)
     clf.batch_keys_ = [] if keys is None else keys.texts("keys")[-MOST_KEYS:]
+    clf.class_ids_ = _ids(sections["ids"], labels) if "ids" in sections else {}
+    clf.log_position_ = _log_position(sections["log"]) if "log" in sections else None
     if features is not None:
         clf.feature_names_in_ = np.array(_feature_names(features, moments.n_features), dtype=object)
     return clf
@@ -222,10 +279,36 @@ def _feature_names(section: Section, n_features: int) -> list[str]:
     return names
 
 
-def _tell(what: str, path: str | os.PathLike[str], model: Model) -> None:
+def _ids(section: Section, labels: list[Label | None]) -> dict[Label, str]:
+    section.check_tensors()
+    ids = section.info.get("ids")
+    if not isinstance(ids, list) or len(ids) != len(labels) or not _are_ids(ids):
+        raise ValueError("its ids of classes are nothing that can be")
+    found = {label: name for label, name in zip(labels, ids, strict=True) if name is not None}
+    if None in found:
+        raise ValueError("it has the id of a class without a label")
+    return {label: name for label, name in found.items() if label is not None}
+
+
+def _are_ids(ids: list[Any]) -> bool:
+    """Whether these are ids, none twice, or None."""
+    given = [name for name in ids if name is not None]
+    fit = all(isinstance(name, str) and 0 < len(name) <= MOST_OF_AN_ID for name in given)
+    return fit and len(set(given)) == len(given)
+
+
+def _log_position(section: Section) -> dict[str, Any]:
+    section.check_tensors()
+    position = section.info.get("position")
+    if not isinstance(position, dict):
+        raise ValueError("what its log had reached is no dict")
+    return position
+
+
+def _tell(what: str, path: str | os.PathLike[str], moments: Moments) -> None:
     """A line for whoever asks for it: sizes only, neither labels nor embeddings."""
     if _log.isEnabledFor(logging.DEBUG):
-        moments, n_bytes = model.moments, Path(path).stat().st_size
+        n_bytes = Path(path).stat().st_size
         _log.debug(
             "%s %s: %d bytes, %d classes, %d features",
             what,

@@ -24,7 +24,7 @@ from xlda.head.covariance import Shrinkage, Target
 from xlda.head.head import ModelKind, Priors
 from xlda.head.layer_rows import LayerRows
 from xlda.head.plain_space import PlainSpace
-from xlda.head.stored import head_from_section, head_to_section
+from xlda.head.stored import head_from_section, head_to_section, is_kept_in_files, unrenewed_weight
 from xlda.labels import Labels, LabelTable
 from xlda.moments import Moments
 from xlda.renewal import Known, Renewal
@@ -70,6 +70,24 @@ class Served:
     head: Head
     total: float  # weight of all samples at the last renewal
     n_others: int  # classes with samples beside a layer's, at the last renewal
+
+
+class HeadToSave(NamedTuple):
+    """A head as it is served, and what makes it that of all that was known at that moment."""
+
+    head: Head
+    changed: Rows  # that it does not have yet
+    total: float  # weight of all samples at the last renewal
+    weight: float  # of samples learned since
+
+    def to_section(self, moments: Moments, table: LabelTable) -> Section | None:
+        """For a file, beside what was known then. None of most kinds, and where no class has samples."""
+        head = self.head
+        if not is_kept_in_files(head):
+            return None
+        if len(self.changed):
+            head = head.updated(moments, table, self.changed)
+        return head_to_section(head, self.total, self.weight) if head.n_seen else None
 
 
 class Upkeep:
@@ -147,13 +165,15 @@ class Upkeep:
         search = restored(_search(scoring.search, moments, known.labels, known.layer_rows), self._saved_plan)
         head = head_from_section(section, moments, table, search, scoring.priors == "empirical")
         self.served = Served(self.version, scoring, head, section.number("total"), 0)
+        self._weight = unrenewed_weight(section)
 
-    def to_section(self) -> Section | None:
-        """The head there is, for a file, if it is that of all that was learned."""
+    def to_save(self, scoring: Scoring) -> HeadToSave | None:
+        """The head that is served, if there is one of this kind, and what it does not have yet."""
         last = self.served
-        if last is None or last.version != self.version or self._weight:
+        if last is None or last.scoring != scoring:
             return None
-        return head_to_section(last.head, last.total)
+        rows = self._rows_changed() if self._changed else np.empty(0, np.intp)
+        return HeadToSave(last.head, rows, last.total, self._weight)
 
     def renew_next(self) -> None:
         """Have the next head use the covariance as it is now, however little was learned since."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from xlda import model_file
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda._internal.locks import fork_safe_lock
@@ -28,6 +27,7 @@ from xlda.layers.conversion import STRENGTH, Assumption, checked_assumption, tak
 from xlda.layers.layer import Layer, checked_layer
 from xlda.learner.editing import Editing
 from xlda.model import Model
+from xlda.model_file import SaveView
 from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
 from xlda.parameters import check_mergeable, check_parameters, learning_parameters
@@ -294,11 +294,22 @@ class Learner(Editing, Calibrating):
         `xlda.load` gives it back, and it goes on learning as if it had never been away. All that predicting
         needs is in the file, the covariance inverted as it is now, so that what is loaded answers at once.
         """
-        with self._locked("save") as model:  # tensors are not copied: nobody may learn meanwhile
-            model.upkeep.renew_next()
-            if model.moments.n_seen > 1 and self._scoring().model == "bayes" and model.layer_rows is None:
-                self._current_head()
-            model_file.write(path, self, model)
+        self.view_to_save().write(path)
+
+    def view_to_save(self, renew: bool = True) -> SaveView:
+        """What `save` would write if it were called now; its `write(path)` does so, at any time later.
+
+        That may be in another thread, while learning and predicting go on: nobody waits for it. With
+        `renew=False` nobody waits for this call either, since nothing is inverted: the head that is served is
+        written as it is, with what changed since. What is loaded answers as this classifier did, at once, and
+        is renewed when this one would have been. Where there is no head yet, it is written without one.
+        """
+        with self._locked("save") as model:
+            if renew:
+                model.upkeep.renew_next()
+                if model.moments.n_seen > 1 and self._scoring().model == "bayes" and model.layer_rows is None:
+                    self._current_head()
+            return SaveView.of(self, model)
 
     # -- how it works
 

@@ -28,8 +28,9 @@ class MomentsView(Moments):
         self._offsets = moments._offsets
         self._frozen_dof, self._dof_of_dropped = moments._frozen_dof, moments._dof_of_dropped
         self._dof, self.kept_spread = moments.dof, moments.kept_spread
-        self._scatter_then = moments.scatter if with_covariance else None
+        self._with_covariance = with_covariance
         if with_covariance:
+            self._scatter = moments._scatter.copied()  # what waits there is folded in when it is read
             self.kept = copy.deepcopy(moments.kept)
         self._is_kept = np.zeros(self._n_classes, bool)
         self._kept: dict[int, Array] = {}  # means that have changed since, as they were
@@ -53,9 +54,9 @@ class MomentsView(Moments):
     @property
     def scatter(self) -> Array:
         """Pooled within-class scatter, as it was."""
-        if self._scatter_then is None:
+        if not self._with_covariance:
             raise ValueError("This view of the moments was made without the covariance.")
-        return self._scatter_then.copy()
+        return self._scatter.matrix()
 
     def copied(self) -> Moments:
         """Moments that can learn and forget, apart from those that this is a view of."""
