@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.cluster import KMeans
 
 from conftest import blobs
-from xlda import XLDA
+from xlda import XLDA, renewal, upkeep
 from xlda.calibration.clusters import clusters
 from xlda.learner.learner import Learner
 
@@ -58,6 +59,44 @@ def test_clusters_are_those_of_scikit_learn(n_samples, rng):
 
 def test_samples_that_are_all_the_same_are_one_cluster():
     assert set(clusters(np.ones((5, 3), np.float32), 4)) == {0}
+
+
+# -- without waiting
+
+
+def test_snapshots_beside_learning_never_make_a_head_or_calibrate_themselves(rng, monkeypatch):
+    y = np.arange(400) % 20
+    X = ((rng.normal(size=(20, 16)) * 4)[y] + rng.normal(size=(400, 16))).astype(np.float32)
+    learner = Learner(background=True).partial_fit(X, y)
+    learner.snapshot()
+    makers, new_head, end = set(), upkeep.new_head, threading.Event()
+
+    def made(*arguments, **parameters):
+        makers.add(threading.current_thread().name)
+        return new_head(*arguments, **parameters)
+
+    monkeypatch.setattr(upkeep, "new_head", made)
+    monkeypatch.setattr(Learner, "calibrate", lambda *_, **__: pytest.fail("it was calibrated"))
+    monkeypatch.setattr(renewal, "REST", 0.0)
+
+    def learn():
+        for number in range(2000):
+            if end.is_set():
+                break
+            some = slice(number % 400, number % 400 + 1)
+            learner.partial_fit(X[some] + 0.1, y[some] if number % 10 else [1000 + number])
+            if number % 100 == 50:
+                learner.partial_fit(X, y)  # so much that a renewal is due
+
+    thread = threading.Thread(target=learn, name="learning")
+    thread.start()
+    n_asked = 0
+    while thread.is_alive() or n_asked < 50:
+        assert learner.snapshot().judge(X[:2]).labels.shape == (2, 5)
+        n_asked += 1
+    end.set()
+    thread.join()
+    assert makers == {"xlda-renewal"}
 
 
 # -- judging among some
