@@ -31,6 +31,7 @@ IN_OPTIONS = {  # what the library calls it, and what the command does
     "merge_classes needs two classes;": "merge-classes needs two classes;",
 }
 COMMANDS = {  # in the order of --help, and where each is: only what is asked for is imported
+    "serve": "xlda.cli.serve",
     "embed": "xlda.cli.embed",
     "fit": "xlda.cli.fit",
     "learn": "xlda.cli.learn",
@@ -96,7 +97,7 @@ def run(arguments: list[str]) -> int:
             warnings.simplefilter("default")
             warnings.showwarning = _show_warning
             made = app(*_asked_for(arguments))
-            result = made(arguments, prog_name="xlda", standalone_mode=False)
+            result = made(_one_auto(arguments), prog_name="xlda", standalone_mode=False)
         if result == INTERRUPTED:  # typer's way to say it
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -114,6 +115,14 @@ def _asked_for(arguments: list[str]) -> list[str]:
     """The command that is named first, if it is one: the options before it take no values."""
     first = [argument for argument in arguments if not argument.startswith("-")][:1]
     return [name for name in first if name in COMMANDS]
+
+
+def _one_auto(arguments: list[str]) -> list[str]:
+    """`--tls auto` is one word where `--tls CERT KEY` is two: it is said twice."""
+    places = [place for place, word in enumerate(arguments[:-1]) if word == "--tls" and arguments[place + 1] == "auto"]
+    for place in reversed(places):
+        arguments = [*arguments[: place + 1], "auto", *arguments[place + 1 :]]
+    return arguments
 
 
 def _failed(error: Exception) -> int:

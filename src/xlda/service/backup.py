@@ -1,0 +1,195 @@
+"""The model, its log and its photos as one file, taken at one event while the service goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import xlda
+from xlda._internal.files import flush_to_disk
+from xlda.errors import DamagedFileError, NewerFileError
+from xlda.service import log as logs
+from xlda.service.engine import Engine
+from xlda.service.faults import reached
+from xlda.service.places import Places
+
+VERSION = 1
+MANIFEST, MODEL, LOG = "manifest.json", "model.xlda", "log.sqlite"
+PHOTO = re.compile(r"photos/[0-9a-f]{2}/[0-9a-f]{64}\.jpg")
+PIECE = 1 << 20  # bytes
+LATEST = (2107, 12, 31, 23, 59, 58)
+
+
+def backup(engine: Engine) -> Iterator[bytes]:
+    """A zip file, piece by piece. Its log is that of one event; what the model has not got of it is replayed."""
+    if not engine.places.model.exists() and engine.machine.is_started:
+        engine.checkpoint()
+    copy = engine.places.folder / f".backup-{secrets.token_hex(8)}.sqlite"
+    try:
+        with _model(engine) as model:  # opened first: so it is never ahead of the log
+            with closing(engine.reading()) as db:
+                db.execute("VACUUM INTO ?", (os.fspath(copy),))
+            with closing(engine.reading_of(copy)) as db:
+                seq = logs.last_position(db).seq
+            manifest = {"format": "xlda backup", "version": VERSION, "xlda": xlda.__version__, "seq": seq}
+            yield from _zipped(engine, manifest, model, copy)
+    finally:
+        for end in ("", "-wal", "-shm"):
+            copy.with_name(copy.name + end).unlink(missing_ok=True)
+
+
+def _model(engine: Engine) -> Any:
+    return engine.places.model.open("rb") if engine.places.model.exists() else _Nothing()
+
+
+class _Nothing:
+    """In place of the file of a model that has learned nothing."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _zipped(engine: Engine, manifest: dict[str, Any], model: BinaryIO | None, log: Path) -> Iterator[bytes]:
+    pieces = Pieces()
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:  # type: ignore[arg-type]
+        archive.writestr(MANIFEST, json.dumps(manifest))
+        if model is not None:
+            yield from _added(archive, pieces, MODEL, model)
+        with log.open("rb") as file:
+            yield from _added(archive, pieces, LOG, file)
+        for name in engine.photos.names():
+            content = engine.photos.read(name)
+            if content is not None:
+                archive.writestr(f"photos/{name[:2]}/{name}.jpg", content)
+                yield pieces.taken()
+    yield pieces.taken()
+
+
+def _added(archive: zipfile.ZipFile, pieces: Pieces, name: str, file: BinaryIO) -> Iterator[bytes]:
+    with archive.open(zipfile.ZipInfo(name, LATEST[:1] + (1, 1, 0, 0, 0)), "w", force_zip64=True) as entry:
+        while piece := file.read(PIECE):
+            entry.write(piece)
+            yield pieces.taken()
+
+
+class Pieces:
+    """A file that is only written to, and taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def write(self, content: bytes) -> int:
+        """The next piece."""
+        self._written.append(bytes(content))
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def taken(self) -> bytes:
+        """All that was written since."""
+        found = b"".join(self._written)
+        self._written.clear()
+        return found
+
+
+def restore(file: Path, model: str | os.PathLike[str]) -> int:
+    """Put what `backup` gave into the place of a model where there is none; gives its last event.
+
+    What is there is never overwritten, and a file that is not whole changes nothing.
+    """
+    places = Places.of(model)
+    for there in (places.model, places.folder):
+        if there.exists():
+            raise FileExistsError(f"{there} is there already. Choose another name, or move it away.")
+    unfinished = places.folder.with_name(f".{places.folder.name}.{secrets.token_hex(4)}")
+    try:
+        unfinished.mkdir()
+        seq = _unpack(file, unfinished)
+        unpacked = unfinished / MODEL
+        reached("restore-before-rename")
+        if unpacked.exists():
+            unpacked.rename(places.model)
+        unfinished.rename(places.folder)
+        flush_to_disk(places.folder.parent)
+        return seq
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _unpack(file: Path, folder: Path) -> int:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            manifest = json.loads(archive.read(MANIFEST))
+            if manifest.get("format") != "xlda backup" or LOG not in names:
+                raise ValueError("it is not a backup of a service")
+            if manifest["version"] > VERSION:
+                raise NewerFileError(f"{file} was written by a newer xlda. Install a newer one to restore it.")
+            for name in names:
+                if name == MANIFEST:
+                    continue
+                if name not in (MODEL, LOG) and not PHOTO.fullmatch(name):
+                    raise ValueError(f"it holds {name[:80]!r}, which a backup has not")
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(name) as source, target.open("wb") as copy:
+                    shutil.copyfileobj(source, copy, PIECE)
+                flush_to_disk(target)
+            return int(manifest["seq"])
+    except NewerFileError:
+        raise
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError) as error:
+        raise DamagedFileError(f"{file} cannot be restored: {error}. Use another copy.") from error
+
+
+def image_folder(engine: Engine) -> Iterator[bytes]:
+    """All photos of samples as a zip file: `label/hash.jpg`, and `metadata.csv` with a line for each."""
+    import csv
+    import io
+
+    tree = (
+        "WITH RECURSIVE tree(number, root) AS (SELECT number, number FROM classes WHERE parent IS NULL AND "
+        "is_there AND NOT is_removed UNION SELECT classes.number, tree.root FROM classes, tree WHERE "
+        'classes.parent = tree.number) SELECT roots.label, samples.photo, samples.id, samples."group" FROM samples '
+        "JOIN tree ON samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
+        "WHERE samples.photo IS NOT NULL ORDER BY samples.number"
+    )
+    pieces, lines = Pieces(), io.StringIO()
+    table = csv.writer(lines)
+    table.writerow(["file_name", "label", "sample_id", "group"])
+    written: set[str] = set()
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:  # type: ignore[arg-type]
+        for label, photo, sample_id, group in engine.rows(tree):
+            content = engine.photos.read(photo)
+            if content is None:
+                continue
+            name = f"{folder_name(str(label))}/{photo}.jpg"
+            table.writerow([name, label, sample_id, group or ""])
+            if name not in written:
+                written.add(name)
+                archive.writestr(name, content)
+                yield pieces.taken()
+        archive.writestr("metadata.csv", lines.getvalue())
+    yield pieces.taken()
+
+
+def folder_name(label: str) -> str:
+    """A label as the name of a folder on any system.
+
+    >>> folder_name("../a/b:c"), folder_name("Kiwi")
+    ('.._a_b_c', 'Kiwi')
+    """
+    name = re.sub(r'[\\/:*?"<>|\x00-\x1f]', "_", label).strip(" ")
+    return name if name.strip(".") else "_" + name

@@ -1,0 +1,164 @@
+"""Which classes there are, for those who ask: as of the last change that was committed."""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from xlda.labels import Label
+from xlda.service.machine import Machine
+from xlda.service.steps import Step
+
+
+@dataclass(slots=True)
+class Entry:
+    """A class that can be an answer."""
+
+    id: str
+    label: Label
+    count: float
+    folded: str  # the label as it is looked for
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is sent."""
+        count = int(self.count) if self.count == int(self.count) else self.count
+        return {"id": self.id, "label": str(self.label), "count": count}
+
+
+class Book:
+    """Classes by id and by label. Threads may read while the one writer changes it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.by_id: dict[str, Entry] = {}
+        self.by_label: dict[Label, Entry] = {}
+        self._former: dict[Label, str] = {}  # ids of labels that are no more, for answers that still have them
+        self._sorted: list[Entry] | None = None
+
+    @classmethod
+    def load(cls, db: apsw.Connection, machine: Machine) -> Book:
+        """As the database has it, with the counts of the model."""
+        book, counts = cls(), {}
+        if machine.is_started:
+            classifier = machine.classifier
+            labels, weights = classifier.classes_.tolist(), classifier.class_count_.tolist()
+            counts = dict(zip(labels, weights, strict=True))
+        current = "SELECT id, label FROM classes WHERE parent IS NULL AND is_there AND NOT is_removed"
+        for class_id, label in db.execute(current):
+            book._put(class_id, label, counts.get(label, 0.0))
+        return book
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    @property
+    def kind(self) -> type | None:
+        """What labels are: `str` or `int`; None where there are none."""
+        for label in self.by_label:
+            return type(label)
+        return None
+
+    def id_of(self, label: Label) -> str | None:
+        """The id of the class with this label, or that had it until just now."""
+        found = self.by_label.get(label)
+        return self._former.get(label) if found is None else found.id
+
+    def n_samples(self) -> float:
+        """Samples of all classes."""
+        with self._lock:
+            return sum(entry.count for entry in self.by_id.values())
+
+    def page(self, query: str, after: str, limit: int) -> tuple[list[Entry], str | None]:
+        """Some classes whose labels have a word that begins so, those that begin so themselves first."""
+        entries, wanted = self._in_order(), folded(query)
+        ranked = [(_rank(entry.folded, wanted), entry) for entry in entries] if wanted else []
+        if wanted:
+            found = [(rank, entry) for rank, entry in ranked if rank is not None]
+            entries = [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+        start = 0
+        if after:
+            places = [number for number, entry in enumerate(entries) if entry.id == after]
+            start = places[0] + 1 if places else len(entries)
+        some = entries[start : start + limit]
+        return some, some[-1].id if some and start + limit < len(entries) else None
+
+    def _in_order(self) -> list[Entry]:
+        with self._lock:
+            if self._sorted is None:
+                self._sorted = sorted(self.by_id.values(), key=lambda entry: (entry.folded, str(entry.label)))
+            return self._sorted
+
+    # -- what the writer does
+
+    def take(self, steps: Iterable[Step]) -> None:
+        """Follow what the model does."""
+        with self._lock:
+            for step in steps:
+                self._take_one(step)
+
+    def _take_one(self, step: Step) -> None:
+        kind, *rest = step
+        if kind == "learn":
+            for class_id, label, _ in rest[0]:
+                (self.by_id.get(class_id) or self._put(class_id, label, 0.0)).count += 1.0
+        elif kind == "forget":
+            for class_id, _ in rest[0]:
+                self.by_id[class_id].count -= 1.0
+        elif kind == "name":
+            self._put(rest[0], rest[1], self._drop(rest[0]))
+        elif kind == "join":
+            self.by_id[rest[0]].count += self._drop(rest[1])
+        elif kind == "split":
+            into, other, label, count, _ = rest
+            self.by_id[into].count -= count
+            self._put(other, label, count)
+        elif kind == "drop":
+            self._drop(rest[0])
+        elif kind == "restore":
+            self._put(rest[0], rest[1], rest[2])
+
+    def _put(self, class_id: str, label: Label, count: float) -> Entry:
+        entry = Entry(class_id, label, count, folded(str(label)))
+        self.by_id[class_id] = self.by_label[label] = entry
+        self._sorted = None
+        return entry
+
+    def _drop(self, class_id: str) -> float:
+        """Be without a class; gives how many samples it had."""
+        entry = self.by_id.pop(class_id, None)
+        if entry is None:
+            return 0.0
+        if self.by_label.get(entry.label) is entry:
+            del self.by_label[entry.label]
+            self._former[entry.label] = class_id
+            while len(self._former) > 1000:
+                del self._former[next(iter(self._former))]
+        self._sorted = None
+        return entry.count
+
+
+def folded(text: str) -> str:
+    """A text with case and accents aside.
+
+    >>> folded("Crème Brûlée")
+    'creme brulee'
+    """
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+
+
+def _rank(text: str, wanted: str) -> int | None:
+    """How well a text fits: 0 where it begins so, 1 where a word does, 2 where it is anywhere."""
+    place = text.find(wanted)
+    if place <= 0:
+        return None if place else 0
+    while place > 0:
+        if not text[place - 1].isalnum():
+            return 1
+        place = text.find(wanted, place + 1)
+    return 2

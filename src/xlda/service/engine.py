@@ -1,0 +1,254 @@
+"""A service without its network: the model, its log, photos, and who keeps them in order."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from xlda._internal.arrays import Array
+from xlda._internal.files import flush_to_disk
+from xlda._internal.model_lock import ModelLock
+from xlda._internal.not_fitted import is_not_fitted
+from xlda.calibration.assessment import Assessment
+from xlda.identity import BackboneIdentity
+from xlda.labels import Label
+from xlda.predictor.answers import Judged
+from xlda.service import log as logs
+from xlda.service.book import Book
+from xlda.service.database import reader
+from xlda.service.faults import reached
+from xlda.service.folding import fold, forget_answers
+from xlda.service.photo_store import PhotoStore
+from xlda.service.places import Places
+from xlda.service.review import Review
+from xlda.service.starting import read_classifier, started
+from xlda.service.writer import Writer
+
+LOOK = 1.0  # seconds between two looks whether something is to be done
+BETWEEN_CHECKPOINTS = 300.0  # seconds
+MANY = 20_000  # samples, after which a checkpoint does not wait for that
+REST = 4.0  # times as long as measuring took, before it is done again
+
+logger = logging.getLogger("xlda.service")
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What is kept, and for how long."""
+
+    photos: bool = True
+    photo_bytes: int = 4_000_000_000
+    review: bool = True
+    undo_days: float = 90.0
+
+
+class Engine:
+    """All that a service knows, and the threads that keep it in order.
+
+    Whoever opens it holds the model's lock until `close`. Changes go through `writer`; all else only reads.
+    """
+
+    def __init__(self, places: Places, keeping: Keeping, lock: ModelLock, vfs: str | None = None) -> None:
+        self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
+        self.db, self.machine = started(places, read_classifier(places.model), vfs)
+        self.log_id = str(self._fact("log"))
+        self.book = Book.load(self.db, self.machine)
+        last = logs.last_position(self.db)
+        self.writer = Writer(self.db, places.folder, self.machine, self.book, last)
+        self.photos = PhotoStore(places.photos, keeping.photo_bytes)
+        self.review = Review(self.db, self.reading, self.writer)
+        self.assessment: Assessment | None = None
+        self.saved_seq = self._saved_seq()
+        self._saved_at = time.monotonic()
+        self._checkpoint_turn = threading.Lock()
+        self._stop = threading.Event()
+        self.is_closed = False
+        self._upkeep = threading.Thread(target=self._keep_in_order, name="xlda-upkeep", daemon=True)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], keeping: Keeping | None = None, vfs: str | None = None) -> Engine:
+        """The service's side of a model file, or of a new one."""
+        places = Places.of(path)
+        if places.model.is_dir():
+            raise IsADirectoryError(f"{path} is a folder; a model is a file.")
+        lock = ModelLock(path)
+        lock.take()
+        try:
+            return cls(places, keeping or Keeping(), lock, vfs)
+        except BaseException:
+            lock.give_back()
+            raise
+
+    def start(self) -> None:
+        """Begin to take changes."""
+        self.writer.start()
+        self._upkeep.start()
+
+    def close(self) -> None:
+        """Finish what waits, write a checkpoint, and let go of the model."""
+        self._stop.set()
+        self._upkeep.join()
+        self.writer.close()
+        try:
+            if self.writer.failure is None:
+                self.checkpoint(writer_has_ended=True)
+        finally:
+            self.db.close()
+            self._lock.give_back()
+
+    def abandon(self) -> None:
+        """Let go of the model without writing anything; nobody may use it any more."""
+        self._stop.set()
+        if self._upkeep.is_alive():
+            self._upkeep.join()
+            self.writer.close()
+        self.is_closed = True
+        self.db.close()
+        self._lock.give_back()
+
+    def reading_of(self, path: Path) -> apsw.Connection:
+        """A connection to read another database."""
+        return reader(path)
+
+    def reading(self) -> apsw.Connection:
+        """A connection for one thread to read what was committed."""
+        return reader(self.places.database, self._vfs)
+
+    def _fact(self, name: str) -> Any:
+        found = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if found is None else found[0]
+
+    # -- answers
+
+    @property
+    def identity(self) -> BackboneIdentity | None:
+        """What made the embeddings, where that is known."""
+        if not self.machine.is_started:
+            return None
+        return BackboneIdentity.from_json(self.machine.classifier.backbone_)
+
+    def judge(
+        self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
+    ) -> tuple[int, Judged | None]:
+        """What samples (n, d) are, and the event that had been learned; None where nothing has."""
+        machine = self.machine
+        with machine.lock:  # whole events, and no more than a moment
+            seq = machine.seq
+            if not machine.is_started:
+                return seq, None
+            try:
+                snapshot = machine.classifier.snapshot()
+            except ValueError as error:
+                if not is_not_fitted(error):
+                    raise
+                return seq, None
+        told = unknown if snapshot.tells_unknown else None
+        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+
+    # -- keeping in order
+
+    def _keep_in_order(self) -> None:
+        rest_until = 0.0
+        while not self._stop.wait(LOOK):
+            try:
+                now = time.monotonic()
+                if now >= rest_until and self._measure():
+                    rest_until = time.monotonic() + REST * (time.monotonic() - now)
+                self.review.flush()
+                if self._checkpoint_is_due():
+                    self.checkpoint()
+            except Exception:
+                logger.exception("keeping the model in order failed; it is tried again in a minute")
+                self._stop.wait(60.0)
+
+    def _measure(self) -> bool:
+        """Measure how sure answers are, where enough was learned since; whether that was done."""
+        classifier = self.machine.classifier
+        if not self.machine.is_started:
+            return False
+        was_due = classifier.calibrate_if_due(progress=False)
+        if was_due or (self.assessment is None and classifier._last_calibration() is not None):
+            seq = self.machine.seq
+            self.assessment = classifier.assess()
+            if was_due:
+                self.writer.between(lambda: self._note_history(seq))
+        return was_due
+
+    def _note_history(self, seq: int) -> None:
+        found = self.assessment
+        if found is None or found.visit is None or found.same is None:
+            return
+        figures = {
+            name: {"accuracy": part.accuracy.value, "low": part.accuracy.low, "high": part.accuracy.high}
+            for name, part in (("same", found.same), ("visit", found.visit))
+        }
+        row = (seq, logs.now(), json.dumps(figures))
+        self.db.execute("INSERT OR REPLACE INTO history(seq, time, figures) VALUES (?, ?, ?)", row)
+
+    def _checkpoint_is_due(self) -> bool:
+        if self.machine.seq == self.saved_seq or not self.machine.is_started:
+            return False
+        n_samples = self.machine.seq - self.saved_seq
+        return time.monotonic() - self._saved_at > BETWEEN_CHECKPOINTS or n_samples > MANY
+
+    def checkpoint(self, writer_has_ended: bool = False) -> int:
+        """Write the model as it is now, while learning goes on, and drop what need not be kept any more.
+
+        Gives the number of the last event that is in it.
+        """
+        with self._checkpoint_turn:
+            if not self.machine.is_started or (self.machine.seq == self.saved_seq and self.places.model.exists()):
+                return self.saved_seq
+            view, seq = self._view()
+            unfinished = self.places.model.with_name(f".{self.places.model.name}.checkpoint")
+            view.write(unfinished)
+            reached("checkpoint-before-rename")
+            unfinished.replace(self.places.model)
+            reached("checkpoint-after-rename")
+            flush_to_disk(self.places.model.parent)
+            self.saved_seq, self._saved_at = seq, time.monotonic()
+            tidy: Callable[[], None] = lambda: self._tidy(seq)  # noqa: E731
+            tidy() if writer_has_ended else self.writer.between(tidy)
+            return seq
+
+    def _view(self) -> tuple[Any, int]:
+        """The model to be saved, and the last event that is in it."""
+        with self.machine.lock:
+            position = self._position()
+            classifier = self.machine.classifier
+            classifier.log_position_ = position
+            return classifier.view_to_save(renew=False), position["seq"]
+
+    def _position(self) -> dict[str, Any]:
+        seq, checksum = self.machine.position
+        return {"log": self.log_id, "seq": seq, "checksum": checksum.hex()}
+
+    def _saved_seq(self) -> int:
+        noted = getattr(self.machine.classifier, "log_position_", None) if self.machine.is_started else None
+        return -1 if noted is None else int(noted["seq"])
+
+    def _tidy(self, saved_seq: int) -> None:
+        """Drop what is too old to be undone, by the writer; photos that nobody needs go with it."""
+        try:
+            fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days)
+            forget_answers(self.db)
+            self.review.prune()
+        except (apsw.Error, OSError):
+            logger.exception("what is too old could not be dropped")
+
+    # -- what is asked of the database
+
+    def rows(self, sql: str, bindings: Any = ()) -> list[Any]:
+        """Rows of a query, read by a connection of its own."""
+        with closing(self.reading()) as db:
+            return list(db.execute(sql, bindings))

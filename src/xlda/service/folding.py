@@ -1,0 +1,93 @@
+"""What is too old to be undone: events go, and their samples are in the model alone from then on."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import apsw
+import numpy as np
+
+from xlda.service.changes import SAMPLE, SampleRow
+from xlda.service.database import one
+from xlda.service.faults import reached
+from xlda.service.log import folded_position
+from xlda.service.machine import Machine
+from xlda.service.photo_store import PhotoStore
+from xlda.service.steps import Block
+
+AT_ONCE = 500  # events or samples in one transaction
+MOST_ANSWERS = 100_000  # that are remembered for requests that come again
+
+
+def fold(db: apsw.Connection, machine: Machine, photos: PhotoStore, saved_seq: int, undo_days: float) -> int:
+    """Drop events that are older than so many days and in the model file; gives how many it were.
+
+    Embeddings of their samples are added up by class, since undoing a merge may need their sum; those of
+    samples that were taken away are erased, and their photos with them.
+    """
+    before = (datetime.now(UTC) - timedelta(days=undo_days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    n_folded = 0
+    while True:
+        young = one(db, "SELECT min(seq) FROM events WHERE time >= ?", (before,))[0]
+        last = saved_seq if young is None else min(saved_seq, young - 1)
+        first = folded_position(db).seq
+        last = min(last, first + AT_ONCE)
+        if last > first:
+            gone = _fold_until(db, machine, last)
+            n_folded += last - first
+            _delete_photos(db, photos, gone)
+        if last < first + AT_ONCE:
+            return n_folded
+
+
+def _fold_until(db: apsw.Connection, machine: Machine, last: int) -> list[str]:
+    """Fold all up to this event; gives photos that may not be needed any more."""
+    with db:
+        checksum = one(db, "SELECT checksum FROM events WHERE seq = ?", (last,))[0]
+        old = f"SELECT {SAMPLE} FROM samples WHERE touched <= ? AND embedding IS NOT NULL"
+        rows = [SampleRow(*row) for row in db.execute(old, (last,))]
+        gone = [row for row in rows if row.home is None]
+        _add_up(db, machine, [row for row in rows if row.home is not None])
+        db.executemany("UPDATE samples SET embedding = NULL WHERE number = ?", [(row.number,) for row in rows])
+        db.executemany("DELETE FROM samples WHERE number = ?", [(row.number,) for row in gone])
+        db.execute("DELETE FROM events WHERE seq <= ?", (last,))
+        db.execute("DELETE FROM undone WHERE seq <= ?", (last,))
+        value = json.dumps([last, checksum.hex()])
+        db.execute("INSERT OR REPLACE INTO facts(name, value) VALUES ('folded', ?)", (value,))
+        reached("fold-before-commit")
+    reached("fold-after-commit")
+    return [row.photo for row in gone if row.photo is not None]
+
+
+def _add_up(db: apsw.Connection, machine: Machine, rows: list[SampleRow]) -> None:
+    homes: dict[int, list[SampleRow]] = {}
+    for row in rows:
+        homes.setdefault(row.home or 0, []).append(row)
+    for home, some in homes.items():
+        block = Block.of(machine.in_model_space(np.stack([row.sample().embedding for row in some])))
+        known = one(db, "SELECT count, mean FROM folded WHERE home = ?", (home,))
+        if known is not None:
+            block = block.plus(Block(known[0], np.frombuffer(known[1], np.float64)))
+        row = (home, block.count, block.mean.tobytes())
+        db.execute("INSERT OR REPLACE INTO folded(home, count, mean) VALUES (?, ?, ?)", row)
+
+
+def _delete_photos(db: apsw.Connection, photos: PhotoStore, names: list[str]) -> None:
+    for name in names:
+        if not is_needed(db, name):
+            photos.delete(name)
+
+
+def is_needed(db: apsw.Connection, photo: str) -> bool:
+    """Whether a sample has this photo, or somebody is to look at it."""
+    needed = "SELECT 1 FROM samples WHERE photo = ? UNION ALL SELECT 1 FROM review WHERE photo = ?"
+    return one(db, needed, (photo, photo)) is not None
+
+
+def forget_answers(db: apsw.Connection) -> None:
+    """Forget what the oldest of many requests were answered with."""
+    oldest = "SELECT seq FROM requests ORDER BY seq DESC LIMIT 1 OFFSET ?"
+    found = one(db, oldest, (MOST_ANSWERS,))
+    if found is not None:
+        db.execute("DELETE FROM requests WHERE seq <= ?", (found[0],))

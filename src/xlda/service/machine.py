@@ -1,0 +1,157 @@
+"""The classifier of a service, which takes the steps that stand in the log, and answers beside that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlda._internal.arrays import Array
+from xlda.identity import BackboneIdentity
+from xlda.inputs import prepared
+from xlda.labels import Label
+from xlda.learner.learner import Learner
+from xlda.service.log import Position
+from xlda.service.steps import Block, Step, unpacked
+
+
+class Sample(NamedTuple):
+    """An embedding (d,), float32, and the name of the samples that it was taken with."""
+
+    embedding: Array
+    group: str | None = None
+
+
+class Machine:
+    """A classifier whose classes have ids, and how far the log is in it.
+
+    Only one thread takes steps. `lock` is held while it does, so that whoever asks finds whole events.
+    """
+
+    def __init__(self, classifier: Learner) -> None:
+        self.classifier = classifier
+        self.lock = threading.RLock()
+        self.position = Position(0, b"")  # of the last event that is in it
+        self.label_of: dict[str, Label] = {}  # of classes that the classifier knows, by id
+        self._identity: BackboneIdentity | None = None  # of the next samples, which the classifier is not told
+        if self.is_started:
+            self.label_of = {number: label for label, number in classifier.class_ids_.items()}
+
+    @property
+    def seq(self) -> int:
+        """The last event that is in it."""
+        return self.position.seq
+
+    @property
+    def is_started(self) -> bool:
+        """Whether anything was ever learned."""
+        return self.classifier.__sklearn_is_fitted__()
+
+    @property
+    def width(self) -> int | None:
+        """Numbers in an embedding, once that is known."""
+        return getattr(self.classifier, "n_features_in_", None)
+
+    def in_model_space(self, embeddings: Array) -> Array:
+        """Embeddings as the moments have them, float64."""
+        power = getattr(self.classifier, "power_", None)
+        return prepared(np.asarray(embeddings, np.float32), power).astype(np.float64)
+
+    def block(self, class_id: str) -> Block | None:
+        """All samples of a class as one; None where it has none."""
+        label = self.label_of.get(class_id)
+        if label is None:
+            return None
+        count, mean = self.classifier.class_moments(label)
+        return Block(count, mean) if count > 0 else None
+
+    def is_of_layer(self, class_id: str) -> bool:
+        """Whether a class has a row of a layer that was trained elsewhere."""
+        label = self.label_of.get(class_id)
+        rows = self.classifier._model.layer_rows if self.is_started else None
+        if label is None or rows is None:
+            return False
+        return bool(rows.has(int(self.classifier._model.labels.rows([label])[0])))
+
+    # -- taking steps
+
+    def take(self, steps: Iterable[Step], samples: Mapping[str, Sample]) -> None:
+        """Do what events say; steps that learn are taken together as long as nothing else comes between."""
+        learning: list[list[Any]] = []
+        for step in steps:
+            if step[0] == "learn":
+                learning += step[1]
+                if not self.is_started:  # what is chosen by the first samples is chosen by this step alone
+                    learning = self._learn(learning, samples)
+                continue
+            learning = self._learn(learning, samples)
+            self._take_one(step, samples)
+        self._learn(learning, samples)
+
+    def _learn(self, entries: list[list[Any]], samples: Mapping[str, Sample]) -> list[list[Any]]:
+        """Learn samples; gives the empty list of those that wait."""
+        grouped = [entry for entry in entries if samples[entry[2]].group is not None]
+        alone = [entry for entry in entries if samples[entry[2]].group is None]
+        for some in (alone, grouped):
+            if some:
+                labels = [self._label(class_id, label) for class_id, label, _ in some]
+                found = [samples[sample_id] for _, _, sample_id in some]
+                groups = [one.group for one in found] if some is grouped else None
+                embeddings = np.stack([one.embedding for one in found])
+                self.classifier.partial_fit(embeddings, labels, groups=groups)
+                for class_id, _, _ in some:
+                    self._note(class_id)
+        if self._identity is not None and entries:
+            self.classifier.backbone_, self._identity = self._identity, None
+        return []
+
+    def _label(self, class_id: str, label: Label) -> Label:
+        return self.label_of.setdefault(class_id, label)
+
+    def _note(self, class_id: str) -> None:
+        self.classifier.class_ids_[self.label_of[class_id]] = class_id
+
+    def _take_one(self, step: Step, samples: Mapping[str, Sample]) -> None:
+        kind, *rest = step
+        getattr(self, f"_{kind}")(*rest, **({"samples": samples} if kind == "forget" else {}))
+
+    def _forget(self, entries: list[list[str]], samples: Mapping[str, Sample]) -> None:
+        embeddings = np.stack([samples[sample_id].embedding for _, sample_id in entries])
+        self.classifier.forget(embeddings, [self.label_of[class_id] for class_id, _ in entries])
+
+    def _name(self, class_id: str, label: Label) -> None:
+        if class_id in self.label_of and self.label_of[class_id] != label:
+            self.classifier.rename_class(self.label_of[class_id], label)
+            self.label_of[class_id] = label
+
+    def _join(self, into: str, other: str) -> None:
+        if other not in self.label_of:
+            return
+        if into not in self.label_of:  # which has no samples, and no row yet
+            raise ValueError("A class without samples takes over by another name; the log is not right.")
+        self.classifier.merge_classes(self.label_of[into], self.label_of.pop(other))
+
+    def _split(self, into: str, other: str, label: Label, count: float, mean: str) -> None:
+        self.classifier.split_class(self.label_of[into], label, count, unpacked(mean, np.float64))
+        self.label_of[other] = label
+        self._note(other)
+
+    def _drop(self, class_id: str) -> None:
+        if class_id in self.label_of:
+            self.classifier.remove_class(self.label_of.pop(class_id))
+
+    def _restore(self, class_id: str, label: Label, count: float, mean: str) -> None:
+        self.classifier.restore_class(label, count, unpacked(mean, np.float64))
+        self.label_of[class_id] = label
+        self._note(class_id)
+
+    def _backbone(self, identity: dict[str, Any]) -> None:
+        self._identity = BackboneIdentity.from_json(identity)
+
+    def _confirm(self, class_id: str | None, embedding: str) -> None:
+        calibration = self.classifier._model.calibration if self.is_started else None
+        if calibration is not None and calibration.can_tell and (not class_id or class_id in self.label_of):
+            truth = None if class_id is None else self.label_of[class_id]
+            self.classifier.confirm(unpacked(embedding)[None], [truth])

@@ -1,0 +1,45 @@
+"""Where a service keeps what: the model file, and a folder beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from xlda._internal.files import write_whole
+
+
+class Places(NamedTuple):
+    """The files of a service."""
+
+    model: Path
+
+    @classmethod
+    def of(cls, model: str | os.PathLike[str]) -> Places:
+        """Those of the service of a model file; links are followed."""
+        return cls(Path(os.path.realpath(model)))
+
+    @property
+    def folder(self) -> Path:
+        """All but the model."""
+        return self.model.with_name(f"{self.model.name}.service")
+
+    @property
+    def database(self) -> Path:
+        """The log."""
+        return self.folder / "log.sqlite"
+
+    @property
+    def photos(self) -> Path:
+        """Small photos by hash."""
+        return self.folder / "photos"
+
+    @property
+    def address(self) -> Path:
+        """Where the service can be reached while it runs."""
+        return self.folder / "address.json"
+
+    def note_address(self, url: str) -> None:
+        """Say where the service is, for commands that find the model locked by it."""
+        write_whole(self.address, json.dumps({"url": url, "pid": os.getpid()}).encode())

@@ -1,0 +1,241 @@
+"""Changes that are asked for, each as what is written down for it. They run in the writer's thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlda._internal.arrays import Array
+from xlda.identity import BackboneIdentity
+from xlda.labels import Label
+from xlda.service import undoing
+from xlda.service.changes import Change, ClassRow, NewSample
+from xlda.service.database import one
+from xlda.service.problems import Problem
+from xlda.service.steps import packed
+from xlda.service.writer import Plan
+
+
+def teach(sample: NewSample, warnings: list[str], identity: BackboneIdentity | None) -> Plan:
+    """Learn a photo."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        again = one(
+            change.db, "SELECT 1 FROM samples WHERE photo = ? AND home IS NOT NULL LIMIT 1", (sample.photo,)
+        )
+        said = [*warnings, *(["the same photo again"] if again is not None else [])]
+        taught = _taught(change, sample, identity)
+        return {**taught, "warnings": said}
+
+    return plan
+
+
+def correct(sample: NewSample, old: str | None, identity: BackboneIdentity | None) -> Plan:
+    """Learn a photo that was answered wrongly, or not surely."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        taught = _taught(change, sample, identity)
+        change.about |= {"old": old, "new": str(sample.label)}
+        return {**taught, "taught": True}
+
+    return plan
+
+
+def _taught(change: Change, sample: NewSample, identity: BackboneIdentity | None) -> dict[str, Any]:
+    _note_backbone(change, identity)
+    is_new = change.labelled(sample.label) is None
+    [row] = change.add([sample])
+    home = change.numbered(row.home or 0)
+    change.about |= {"label": str(home.label), "class_id": home.id, "sample_id": row.id, "new_class": is_new}
+    return {"id": row.id, "label": str(home.label), "class_id": home.id, "new_class": is_new}
+
+
+def _note_backbone(change: Change, identity: BackboneIdentity | None) -> None:
+    classifier = change.machine.classifier
+    if identity is None or change.fact("backbone") is not None:
+        return
+    if change.machine.is_started and classifier.backbone_ is not None:
+        return
+    change.set_fact("backbone", json.dumps(identity.to_json()))
+    change.steps.append(["backbone", identity.to_json()])
+
+
+def teach_batch(samples: Sequence[NewSample]) -> Plan:
+    """Learn embeddings, all or none."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        change.add(samples)
+        new = [str(label) for label in change.new_classes]
+        change.about |= {"n": len(samples), "new_classes": new[:100]}
+        if len({sample.label for sample in samples}) == 1:
+            change.about["label"] = str(samples[0].label)
+        return {"learned": len(samples), "new_classes": new}
+
+    return plan
+
+
+def relabel(ids: Sequence[str], label: Label) -> Plan:
+    """Give samples to another class."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        rows = [change.sample_of(sample_id) for sample_id in ids]
+        to = change.class_for(label)
+        homes = {row.id: change.root(change.numbered(row.home or 0)) for row in rows}
+        moved = [row for row in rows if homes[row.id].number != to.number]
+        if moved:
+            change.move(moved, to)
+            old = sorted({str(homes[row.id].label) for row in moved})
+            told = {"old": old[0] if len(old) == 1 else old, "new": str(to.label), "class_id": to.id}
+            change.about |= {**told, "n": len(moved), "sample_ids": [row.id for row in moved][:100]}
+        return {}
+
+    return plan
+
+
+def relabel_if_other(sample_id: str, label: Label) -> Plan:
+    """Give the sample of an answer to another class, if it is of another."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        relabel([sample_id], label)(change)
+        return {"taught": not change.is_empty, "id": sample_id}
+
+    return plan
+
+
+def forget(ids: Sequence[str]) -> Plan:
+    """Forget samples."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        rows = [change.sample_of(sample_id) for sample_id in ids]
+        labels = sorted({str(change.root(change.numbered(row.home or 0)).label) for row in rows})
+        change.move(rows, None)
+        change.about |= {"n": len(rows), "label": labels[0] if len(labels) == 1 else labels}
+        return {}
+
+    return plan
+
+
+def confirm(class_id: str | None, embedding: Array, said: str) -> Plan:
+    """Note that an answer was right, or that there was no right one; nothing is learned from it."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        row = None if class_id is None else change.class_of(class_id)
+        change.steps.append(["confirm", class_id, packed(embedding)])
+        change.about |= {"said": said, "class_id": class_id, "label": None if row is None else str(row.label)}
+        return {"taught": False}
+
+    return plan
+
+
+def deny(class_id: str) -> Plan:
+    """Note that an answer was wrong, where nobody knows the right one."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        row = change.class_of(class_id)
+        change.about |= {"said": "not", "class_id": row.id, "label": str(row.label)}
+        return {"taught": False}
+
+    return plan
+
+
+def create_class(label: Label) -> Plan:
+    """A new class, without samples."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        change.check_free(label)
+        row = change.create(label)
+        change.about |= {"label": str(label), "class_id": row.id}
+        return {"id": row.id}
+
+    return plan
+
+
+def _matching(change: Change, class_id: str, if_match: str | None) -> ClassRow:
+    row = change.class_of(class_id)
+    if if_match is not None and if_match.strip() not in ("*", etag(row.touched)):
+        raise Problem(412, f"Class {row.label} was changed by event {row.touched}. Look at it again first.")
+    return row
+
+
+def etag(touched: int) -> str:
+    """What stands for the state of a class."""
+    return f'"{touched}"'
+
+
+def rename_class(class_id: str, label: Label, if_match: str | None) -> Plan:
+    """Give a class another label."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        row = _matching(change, class_id, if_match)
+        change.rename(row, label)
+        if change.of_classes:
+            change.about |= {"old": str(row.label), "new": str(label), "class_id": row.id}
+        return {"id": row.id}
+
+    return plan
+
+
+def remove_class(class_id: str, if_match: str | None, final: bool) -> Plan:
+    """Let a class go."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        row = _matching(change, class_id, if_match)
+        if change.machine.is_of_layer(row.id) and not final:
+            raise Problem(
+                409,
+                f"Class {row.label} comes from a converted layer, so that its removal cannot be undone whole. "
+                "Send ?final=true to remove it all the same.",
+            )
+        change.remove(row)
+        change.about |= {"label": str(row.label), "class_id": row.id}
+        return {"id": row.id}
+
+    return plan
+
+
+def merge_classes(class_id: str, other_id: str, if_match: str | None) -> Plan:
+    """Make one class a part of another, which survives."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        into, other = _matching(change, class_id, if_match), change.class_of(other_id)
+        change.merge(into, other)
+        change.about |= {"old": str(other.label), "new": str(into.label), "class_id": into.id, "other": other.id}
+        return {"id": into.id}
+
+    return plan
+
+
+def undo(seqs: list[int]) -> Plan:
+    """Undo events, as one."""
+    return _undoing(lambda change: seqs)
+
+
+def undo_group(group: str) -> Plan:
+    """Undo all that was taught with a group."""
+    return _undoing(lambda change: undoing.seqs_of_group(change, group))
+
+
+def _undoing(seqs_of: Callable[[Change], list[int]]) -> Plan:
+    def plan(change: Change) -> dict[str, Any]:
+        undoing.undo(change, seqs_of(change))
+        return {"undone": change.undoes}
+
+    return plan
+
+
+def apply_review(ids: list[str], samples: list[NewSample], identity: BackboneIdentity | None) -> Plan:
+    """Learn what was put aside for a person, or let it be."""
+
+    def plan(change: Change) -> dict[str, Any]:
+        rows = []
+        if samples:
+            _note_backbone(change, identity)
+            rows = change.add(samples)
+            change.about |= {"label": str(samples[0].label), "n": len(rows)}
+        else:
+            change.about |= {"said": "dismissed", "n": len(ids)}
+        change.db.executemany("DELETE FROM review WHERE id = ?", [(item_id,) for item_id in ids])
+        return {"taught": len(rows), "ids": [row.id for row in rows]}
+
+    return plan

@@ -1,0 +1,121 @@
+"""What is common to all calls: who asks, bodies, and answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import blake2b
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request
+from fastapi.responses import JSONResponse, Response
+
+from xlda.service.gate import require
+from xlda.service.labels_in import clean_text
+from xlda.service.problems import KIND, Problem
+from xlda.service.service import Asker, Service
+from xlda.service.tokens import Token
+from xlda.service.writer import Answer
+
+MOST_SEQ = 2**63 - 1
+KEY = re.compile("[\x21-\x7e]{1,255}")
+IMAGES = ("image/jpeg", "image/png", "image/webp")
+NPY, NPZ = "application/x-npy", "application/x-npz"
+
+Seq = Annotated[int, Path(ge=1, le=MOST_SEQ)]
+Id = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_-]+$")]
+
+
+def service_of(request: Request) -> Service:
+    """The running service."""
+    found: Service = request.app.state.service
+    return found
+
+
+def needs(scope: str) -> Any:
+    """A dependency: who asks has this scope."""
+
+    async def check(request: Request) -> Token:
+        return require(request.scope, scope)
+
+    return Depends(check)
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body, within the limit."""
+    return await request.body()
+
+
+async def json_of(request: Request) -> dict[str, Any]:
+    """The body as a JSON object."""
+    kind = media_type(request)
+    if kind not in ("application/json", ""):
+        raise Problem(415, f"This call takes application/json; got {kind[:80]}.")
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise Problem(422, "The body is not JSON.") from None
+    if not isinstance(found, dict):
+        raise Problem(422, "The body is a JSON object.")
+    return found
+
+
+def only_fields(found: dict[str, Any], *names: str) -> None:
+    """Refuse what nobody would look at."""
+    others = sorted(set(found) - set(names))
+    if others:
+        raise Problem(422, f"The body has a field {others[0][:80]!r}; expected {', '.join(names)}.")
+
+
+def text_of(found: dict[str, Any], name: str, what: str | None = None) -> str:
+    """A text of the body."""
+    value = found.get(name)
+    if not isinstance(value, str):
+        raise Problem(422, f"The body needs a text `{name}`.")
+    return clean_text(value, what or name)
+
+
+def texts_of(found: dict[str, Any], name: str, most: int = 10_000) -> list[str]:
+    """A list of texts of the body, none twice."""
+    values = found.get(name)
+    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+        raise Problem(422, f"The body needs a list `{name}` of texts, with at least one.")
+    if len(values) > most:
+        raise Problem(422, f"`{name}` has {len(values):,} entries, of which {most:,} are allowed.")
+    return list(dict.fromkeys(values))
+
+
+def media_type(request: Request) -> str:
+    """The type of the body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def asker_of(request: Request, content: bytes = b"") -> Asker:
+    """Who asks for a change, and what makes the request the same as another."""
+    token = request.scope["xlda.token"]
+    keys = request.headers.getlist("idempotency-key")
+    if not keys:
+        return Asker(token)
+    if len(keys) > 1 or not KEY.fullmatch(keys[0]):
+        raise Problem(422, "An Idempotency-Key is 1 to 255 visible ASCII characters.")
+    mixed = blake2b(digest_size=16)
+    query = sorted(request.query_params.multi_items())
+    for part in (request.method, request.url.path, json.dumps(query), token.name):
+        mixed.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    mixed.update(content)
+    return Asker(token, keys[0], mixed.digest())
+
+
+def answered(answer: Answer, **headers: str) -> Response:
+    """An answer to a change."""
+    if answer.is_replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return JSONResponse(answer.body, answer.status, headers)
+
+
+def problem_response(problem: Problem) -> Response:
+    """A problem as it is sent."""
+    headers = dict(problem.headers)
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(problem.to_json(), problem.status, headers, media_type=KIND)

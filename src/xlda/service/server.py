@@ -1,0 +1,237 @@
+"""Starting and ending a service: options, threads, signals, and what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from xlda.errors import OtherBackboneError
+from xlda.photos.model_backbone import ModelBackbone
+from xlda.service.app import made_app
+from xlda.service.database import one
+from xlda.service.engine import Engine, Keeping
+from xlda.service.gate import Hosts
+from xlda.service.places import Places
+from xlda.service.service import Limits, Service, new_secret
+from xlda.service.tokens import TokenFile
+
+NO_BACKBONE = "none"
+SWITCH = 0.001  # seconds after which a thread lets another one run: answers wait for no long computation
+TO_FINISH = 4  # seconds for requests under way once the end has come
+
+logger = logging.getLogger("xlda.service")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service is run."""
+
+    model: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    tls: tuple[Path, Path] | None = None  # certificate and key
+    token_file: Path | None = None
+    allow_hosts: Sequence[str] = ()
+    trusted_proxies: Sequence[str] = ()
+    backbone: str | None = None  # `NO_BACKBONE`: embeddings alone
+    keeping: Keeping = field(default_factory=Keeping)
+    limits: Limits = field(default_factory=Limits)
+    log_json: bool = False
+
+
+def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | None = None) -> None:
+    """Serve until a signal ends it."""
+    _check(settings)
+    _log_to_stderr(settings.log_json)
+    sys.setswitchinterval(SWITCH)
+    is_new = not settings.model.exists()
+    engine, backbone, why_not = _opened(settings, vfs)
+    try:
+        server = _made(settings, engine, backbone, why_not, say, is_new)
+    except BaseException:
+        engine.abandon()
+        raise
+    for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
+        signal.signal(number, lambda *_: None)
+    server.run()
+    engine.places.address.unlink(missing_ok=True)
+    if not server.was_started:
+        engine.abandon()
+        raise OSError(f"The address {settings.host}:{settings.port} cannot be had. Choose another --port.")
+
+
+def _check(settings: Settings) -> None:
+    if settings.token_file is None and not _is_loopback(settings.host):
+        raise ValueError(
+            f"--host {settings.host} can be reached by others, so tokens are needed: make one with "
+            "`xlda token add NAME --scope teach`, and give its file with --token-file."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
+    """The engine and the backbone, loaded side by side; or why there is no backbone."""
+    chosen = settings.backbone
+    folders = [settings.model.parent.absolute(), Places.of(settings.model).model.parent]
+    own = ModelBackbone(None if chosen == NO_BACKBONE else chosen, settings.model.name, folders)
+    with ThreadPoolExecutor(1) as pool:
+        if not settings.model.exists() and chosen != NO_BACKBONE:
+            pool.submit(_warm)
+        engine = Engine.open(settings.model, settings.keeping, vfs)
+    if chosen == NO_BACKBONE:
+        return engine, None, "This service was started with --backbone none, and takes embeddings alone."
+    try:
+        return engine, own.get(engine.identity, engine.machine.width), ""
+    except OtherBackboneError as error:
+        known = engine.identity
+        if chosen is not None or (known is not None and known.identity is not None):
+            engine.abandon()
+            raise
+        return engine, None, str(error).replace("with backbone=", "with --backbone")
+    except BaseException:
+        engine.abandon()
+        raise
+
+
+def _warm() -> None:
+    import onnxruntime  # noqa: F401 (which takes a while to import)
+
+
+def _made(
+    settings: Settings, engine: Engine, backbone: Any, why_not: str, say: Callable[[str], object], is_new: bool
+) -> Server:
+    tokens = None if settings.token_file is None else TokenFile(settings.token_file)
+    hosts = Hosts((*settings.allow_hosts, settings.host))
+    app, within = made_app(
+        lambda: Service(engine, backbone, why_not, settings.limits), hosts, tokens, _secret(engine)
+    )
+    certificate, key = settings.tls or (None, None)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        timeout_graceful_shutdown=TO_FINISH,
+        timeout_keep_alive=30,
+        ws="none",
+        lifespan="on",
+    )
+    return Server(config, within.state.service, settings, say, is_new)
+
+
+def _secret(engine: Engine) -> bytes:
+    """What cookies are signed with: made once."""
+    found = one(engine.db, "SELECT value FROM facts WHERE name = 'secret'")
+    if found is None:
+        with engine.db as db:
+            db.execute("INSERT INTO facts(name, value) VALUES ('secret', ?)", (new_secret(),))
+        return _secret(engine)
+    return bytes.fromhex(found[0])
+
+
+class Server(uvicorn.Server):
+    """A server that says where it is, and lets streams end when it is told to."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        settings: Settings,
+        say: Callable[[str], object],
+        is_new: bool,
+    ) -> None:
+        super().__init__(config)
+        self._service, self._settings, self._say, self._is_new = service, settings, say, is_new
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.was_started = False
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and say so."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        if not self.started:
+            return
+        self.was_started = True
+        port = self.servers[0].sockets[0].getsockname()[1]
+        scheme = "http" if self._settings.tls is None else "https"
+        host = self._settings.host
+        shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        url = f"{scheme}://{shown}:{port}/"
+        self._service.engine.places.note_address(url)
+        for line in started_lines(self._settings, self._service, url, self._is_new):
+            self._say(line)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal has come: streams end, what is under way is finished."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._service.end_streams)
+        super().handle_exit(sig, frame)
+
+
+def started_lines(settings: Settings, service: Service, url: str, is_new: bool) -> list[str]:
+    """What is said once a service can be reached."""
+    engine, keeping = service.engine, service.engine.keeping
+    n_classes = len(engine.book)
+    what = f"{n_classes:,} classes" if n_classes else "a new model" if is_new else "an empty model"
+    lines = []
+    if is_new and keeping.photos:
+        lines.append(f"Small photos are kept in {engine.places.photos}, up to {keeping.photo_bytes / 1e9:g} GB.")
+    elif is_new:
+        lines.append("No photos are kept (--no-photos): another backbone will mean starting anew.")
+    return [*lines, f"{settings.model} ({what}) is served at {url}"]
+
+
+# -- what is logged
+
+
+def _log_to_stderr(as_json: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for name in ("xlda", "uvicorn.error"):
+        log = logging.getLogger(name)
+        log.handlers[:] = [handler]
+        log.setLevel(logging.WARNING if name == "uvicorn.error" else logging.INFO)
+        log.propagate = False
+
+
+class JsonLines(logging.Formatter):
+    """Each line a JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        found = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            found["error"] = self.formatException(record.exc_info)
+        return json.dumps(found)

@@ -1,0 +1,246 @@
+"""What a running service has beside its engine: photos under way, answers of late, listeners, executors."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xlda._internal.arrays import Array
+from xlda.backbones import Backbone
+from xlda.labels import Label
+from xlda.photos.decoding import BadImage, OtherFormat, TooManyPixels
+from xlda.service.backup import restore
+from xlda.service.changes import NewSample
+from xlda.service.engine import Engine
+from xlda.service.hub import Hub
+from xlda.service.judging import predictions
+from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullError, small_jpeg
+from xlda.service.problems import Problem
+from xlda.service.recent import Recent
+from xlda.service.tokens import Token
+from xlda.service.writer import Answer, Plan, Wanted
+
+T = TypeVar("T")
+
+UNSURE = 0.5  # of the probability, or of being known: below that, somebody should look
+
+logger = logging.getLogger("xlda.service")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for."""
+
+    body: int = 20_000_000  # bytes
+    unpacked: int = 100_000_000  # bytes
+    rate: float = 5_000.0  # requests a second of one client
+    stalled: float = 20.0  # seconds in which some of a body must come
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, and what makes his request the same as another."""
+
+    token: Token
+    key: str | None = None
+    fingerprint: bytes = b""
+
+
+class Service:
+    """All of it; made in the event loop that it will serve."""
+
+    def __init__(self, engine: Engine, backbone: Backbone | None, why_no_photos: str, limits: Limits) -> None:
+        self.engine, self.backbone, self.limits = engine, backbone, limits
+        self._why_no_photos = why_no_photos
+        self.workers = None if backbone is None else PhotoWorkers(backbone)
+        self.recent, self.hub = Recent(), Hub()
+        self._judging = ThreadPoolExecutor(2, "xlda-judge")
+        self._reading = ThreadPoolExecutor(2, "xlda-read")
+        self._aside: set[asyncio.Task[None]] = set()
+        self.is_ready = False
+
+    def start(self) -> None:
+        """Begin to take requests."""
+        loop = asyncio.get_running_loop()
+        self.engine.writer.on_events = lambda events: loop.call_soon_threadsafe(self.hub.tell, events)
+        self.engine.start()
+        self.is_ready = True
+
+    def end_streams(self) -> None:
+        """Let those who listen to events go."""
+        self.is_ready = False
+        self.hub.close()
+
+    def close(self) -> None:
+        """End; all that was begun is finished first."""
+        self.end_streams()
+        for pool in (self._judging, self._reading):
+            pool.shutdown()
+        if self.workers is not None:
+            self.workers.close()
+        self.engine.close()
+
+    async def take_over(self, file: Path) -> int:
+        """Go on with what a backup has, in place of a model that has learned nothing; gives its last event."""
+        loop = asyncio.get_running_loop()
+        engine = self.engine
+        self.is_ready = False
+        seq = await self.read(lambda: self._exchange(engine, file))
+        self.engine.writer.on_events = lambda events: loop.call_soon_threadsafe(self.hub.tell, events)
+        self.engine.start()
+        self.is_ready = True
+        return seq
+
+    def _exchange(self, engine: Engine, file: Path) -> int:
+        places, keeping = engine.places, engine.keeping
+        trial = places.folder.with_name(f".{places.folder.name}.import")
+        shutil.rmtree(trial, ignore_errors=True)
+        trial.mkdir()
+        try:
+            restore(file, trial / places.model.name)
+            Engine.open(trial / places.model.name, keeping).abandon()  # all of it is read, or refused
+            shutil.rmtree(trial)
+            engine.abandon()
+            shutil.rmtree(places.folder)
+            places.model.unlink(missing_ok=True)
+            seq = restore(file, places.model)
+        finally:
+            shutil.rmtree(trial, ignore_errors=True)
+            if engine.is_closed:
+                self.engine = Engine.open(places.model, keeping)
+        return seq
+
+    # -- work that takes a while, in threads
+
+    async def judged(
+        self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """What was known, and an answer for each sample."""
+        loop = asyncio.get_running_loop()
+        work = lambda: predictions(self.engine, embeddings, k, unknown, among)  # noqa: E731
+        return await loop.run_in_executor(self._judging, work)
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """Have something read that is on disk, or takes a while to put together."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, work)
+
+    async def embedded(self, content: bytes, want_small: bool = False) -> EmbeddedPhoto:
+        """The embedding of a photo."""
+        workers = self._photo_workers()
+        try:
+            return await workers.embed(content, want_small)
+        except QueueFullError as error:
+            raise Problem(503, f"{error}".rstrip(".") + ".", retry_after=1) from None
+        except OtherFormat as error:
+            raise Problem(415, str(error)) from None
+        except TooManyPixels as error:
+            raise Problem(413, str(error)) from None
+        except BadImage as error:
+            raise Problem(422, str(error)) from None
+
+    def _photo_workers(self) -> PhotoWorkers:
+        machine = self.engine.machine
+        if self.workers is None or self.backbone is None:
+            raise Problem(422, self._why_no_photos)
+        if machine.width is not None and machine.width != self.backbone.n_features:
+            raise Problem(
+                422,
+                f"This model has learned embeddings of {machine.width} numbers, and its backbone "
+                f"{self.backbone.name} gives {self.backbone.n_features}, so it cannot take photos.",
+            )
+        return self.workers
+
+    # -- changes
+
+    async def changed(
+        self,
+        asker: Asker,
+        operation: str,
+        plan: Plan,
+        status: int = 200,
+        group: str | None = None,
+        alone: bool = False,
+    ) -> Answer:
+        """Have a change made; returns when it is on disk and in the model."""
+        wanted = Wanted(operation, plan, asker.token.name, status, group, asker.key, asker.fingerprint, alone)
+        return await self.engine.writer.change(wanted)
+
+    async def answered_before(self, asker: Asker) -> Answer | None:
+        """What the same request was answered with, for those whose work should not be done twice."""
+        from xlda.service.writer import answered_before
+
+        key = asker.key
+        if key is None:
+            return None
+
+        def look() -> Answer | Problem | None:
+            db = self.engine.reading()
+            try:
+                return answered_before(db, key, asker.fingerprint)
+            finally:
+                db.close()
+
+        found = await self.read(look)
+        if isinstance(found, Problem):
+            raise found
+        return found
+
+    def sample_of(
+        self, embedding: Array, label: Label, photo: str | None = None, group: str | None = None
+    ) -> NewSample:
+        """A sample to be learned."""
+        return NewSample(embedding, label, photo, group)
+
+    # -- photos
+
+    async def keep_photo(self, name: str, small: bytes | None) -> str | None:
+        """Have a small photo on disk; gives what to say where it is not kept."""
+        store = self.engine.photos
+        if not self.engine.keeping.photos or small is None:
+            return None
+        if store.is_full:
+            return "the photo is not kept, since the limit for photos is reached"
+        await self.read(lambda: store.put(name, small))
+        return None
+
+    def look_at(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
+        """Put an answer aside for a person to look at, where it is unsure; nobody waits for that."""
+        is_unsure = judged["top"] and (
+            judged["label"] is None
+            or judged["probability"] < UNSURE
+            or (judged["p_known"] is not None and judged["p_known"] < UNSURE)
+        )
+        if not is_unsure or not self.engine.keeping.review or len(self._aside) >= 8:
+            return
+        task = asyncio.get_running_loop().create_task(self._put_aside(content, embedding, judged))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def _put_aside(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
+        try:
+            name = None
+            if self.engine.keeping.photos and not self.engine.photos.is_full:
+                name = photo_name(content)
+                small = await self.read(lambda: small_jpeg(content))
+                await self.read(lambda: self.engine.photos.put(name or "", small))
+            self.engine.review.add(embedding, name, judged)
+        except Exception:
+            logger.exception("an answer could not be put aside for review")
+
+
+def photo_name(content: bytes) -> str:
+    """What a photo is called in the store."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def new_secret() -> str:
+    """For signing cookies."""
+    return secrets.token_hex(32)

@@ -1,0 +1,137 @@
+"""What answers look like, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ProblemShape(BaseModel):
+    """RFC 9457."""
+
+    model_config = ConfigDict(extra="allow", title="Problem")
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class CandidateShape(BaseModel):
+    """A class that it may be."""
+
+    label: str
+    class_id: str | None
+    probability: float
+
+
+class JudgedShape(BaseModel):
+    """What a sample is; all null where nothing is known."""
+
+    label: str | None
+    class_id: str | None
+    probability: float | None
+    p_known: float | None
+    top: list[CandidateShape]
+
+
+class PredictionShape(JudgedShape):
+    """What a photo shows."""
+
+    id: str
+    seq: int
+
+
+class PredictionsShape(BaseModel):
+    """What embeddings are."""
+
+    predictions: list[JudgedShape]
+    seq: int
+
+
+class TaughtShape(BaseModel):
+    """A photo that was learned."""
+
+    id: str
+    label: str
+    class_id: str
+    new_class: bool
+    warnings: list[str]
+    seq: int
+
+
+class LearnedShape(BaseModel):
+    """Embeddings that were learned."""
+
+    learned: int
+    new_classes: list[str]
+    seq: int
+
+
+class ChangedShape(BaseModel):
+    """A change that was made."""
+
+    model_config = ConfigDict(extra="allow")
+    seq: int
+
+
+class FeedbackShape(BaseModel):
+    """Whether something was learned from what was said."""
+
+    model_config = ConfigDict(extra="allow")
+    taught: bool
+    seq: int
+
+
+class ClassChangedShape(BaseModel):
+    """A class that was changed."""
+
+    id: str
+    seq: int
+
+
+class ClassShape(BaseModel):
+    """A class."""
+
+    id: str
+    label: str
+    count: float
+
+
+class ClassesShape(BaseModel):
+    """Some classes, and where to go on."""
+
+    classes: list[ClassShape]
+    next: str | None
+
+
+class SampleShape(BaseModel):
+    """A sample of a class."""
+
+    id: str
+    group: str | None
+    photo: bool
+    can_be_changed: bool
+
+
+class ClassDetailShape(ClassShape):
+    """A class with its samples, what to expect of it, and advice."""
+
+    samples: list[SampleShape]
+    expected_accuracy: float | None
+    advice: str
+
+
+class AnyShape(BaseModel):
+    """An object, described in the documentation of the service."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def responses(shape: type[BaseModel], *statuses: int, status: int = 200, **more: Any) -> dict[int | str, Any]:
+    """Answers of a call: what it gives, and how it can be refused."""
+    refused = {
+        code: {"model": ProblemShape, "content": {"application/problem+json": {}}, "description": "Refused."}
+        for code in (400, 401, 403, 413, 422, 429, 503, *statuses)
+    }
+    return {status: {"model": shape, "description": "Done."}, **refused, **more}

@@ -1,0 +1,180 @@
+"""From files to a running model: the checkpoint, and what the log has that came after it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+import apsw
+import numpy as np
+
+from xlda import model_file
+from xlda._internal.safetensors_file import read_header
+from xlda.errors import DamagedFileError
+from xlda.identity import BackboneIdentity
+from xlda.labels import Label
+from xlda.learner.learner import Learner
+from xlda.service import log as logs
+from xlda.service.changes import SAMPLE, SampleRow
+from xlda.service.database import damaged, one, opened
+from xlda.service.log import Event, Position
+from xlda.service.machine import Machine, Sample
+from xlda.service.places import Places
+
+AT_ONCE = 1000  # events that are replayed together
+
+logger = logging.getLogger("xlda.service")
+
+
+def read_classifier(path: Path) -> Learner:
+    """The classifier in the model file, or a new one where there is none."""
+    if not path.exists():
+        return Learner(background=True)
+    classifier: Learner = model_file.read(path, Learner)
+    classifier.background = True
+    return classifier
+
+
+def started(places: Places, classifier: Learner, vfs: str | None = None) -> tuple[apsw.Connection, Machine]:
+    """The database and the model with all that its log has; a new log where there is none.
+
+    What does not fit together is an error in one sentence, and nothing is changed.
+    """
+    places.folder.mkdir(exist_ok=True)
+    db = opened(places.database, vfs)
+    machine = Machine(classifier)
+    if one(db, "SELECT value FROM facts WHERE name = 'log'") is None:
+        _begin(db, places, machine)
+    else:
+        position = _position_of_file(db, places, classifier)
+        replay(db, places.database, machine, position)
+    _adopt(db, machine)
+    backbone = one(db, "SELECT value FROM facts WHERE name = 'backbone'")
+    if machine.is_started and classifier.backbone_ is None and backbone is not None:
+        classifier.backbone_ = BackboneIdentity.from_json(json.loads(backbone[0]))
+    return db, machine
+
+
+def _begin(db: apsw.Connection, places: Places, machine: Machine) -> None:
+    """A new log of the model as it is."""
+    facts = {"log": secrets.token_hex(16), "start": _digest(places.model)}
+    if machine.width is not None:
+        facts["width"] = machine.width  # type: ignore[assignment]
+    with db:
+        db.executemany("INSERT INTO facts(name, value) VALUES (?, ?)", list(facts.items()))
+
+
+def _digest(model: Path) -> str:
+    """What a model file says its contents are; empty where there is none."""
+    if not model.exists():
+        return ""
+    with model.open("rb") as file:
+        return str(read_header(file).metadata.get("sha256", "?"))
+
+
+def _position_of_file(db: apsw.Connection, places: Places, classifier: Learner) -> Position:
+    """How much of the log the model file has."""
+    facts = dict(db.execute("SELECT name, value FROM facts WHERE name IN ('log', 'start')"))
+    noted = getattr(classifier, "log_position_", None)
+    folded, last = logs.folded_position(db), logs.last_position(db)
+    if noted is None:
+        if _digest(places.model) != facts["start"]:
+            raise _not_together(places)
+        position = Position(0, b"")
+    elif noted.get("log") != facts["log"]:
+        raise _not_together(places)
+    else:
+        position = Position(int(noted["seq"]), bytes.fromhex(noted["checksum"]))
+    if not folded.seq <= position.seq <= last.seq:
+        raise DamagedFileError(
+            f"{places.model} has learned up to event {position.seq}, and its log has {folded.seq + 1} to "
+            f"{last.seq}: one of the two is an older copy. Restore both from one backup."
+        )
+    event = logs.event_of(db, position.seq)
+    if event is not None and event.checksum != position.checksum:
+        raise _not_together(places)
+    return position
+
+
+def _not_together(places: Places) -> DamagedFileError:
+    return DamagedFileError(
+        f"{places.model} is not the model that the log in {places.folder} belongs to. Restore both from one "
+        "backup, or move that folder away to start a new log; what it could undo cannot be undone then."
+    )
+
+
+def replay(db: apsw.Connection, path: Path, machine: Machine, start: Position) -> None:
+    """Have the model take all steps after a position; what is not as it was written is an error."""
+    events = logs.checked_events(db, path, start)
+    machine.position, n_events = start, 0
+    while some := list(islice(events, AT_ONCE)):
+        samples = _samples_of(db, path, some)
+        machine.take((step for event in some for step in event.body.get("steps", [])), samples)
+        machine.position = Position(some[-1].seq, some[-1].checksum)
+        n_events += len(some)
+    if n_events:
+        logger.info("%d events replayed", n_events)
+
+
+def _samples_of(db: apsw.Connection, path: Path, events: Iterable[Event]) -> dict[str, Sample]:
+    """Samples that the steps of some events need, and that are as they were learned."""
+    wanted: set[str] = set()
+    digests: dict[str, str] = {}
+    for event in events:
+        for step in event.body.get("steps", []):
+            if step[0] in ("learn", "forget"):
+                wanted.update(entry[-1] for entry in step[1])
+        digests |= {effect[0]: effect[3] for effect in event.body.get("samples", []) if len(effect) > 3}
+    numbers = json.dumps([int(name.partition("-")[0], 16) for name in wanted])
+    found: dict[str, Sample] = {}
+    query = f"SELECT {SAMPLE} FROM samples WHERE number IN (SELECT value FROM json_each(?))"
+    for row in map(SampleRow._make, db.execute(query, (numbers,))):
+        if row.embedding is None or digests.get(row.id, "") not in ("", logs.embedding_digest(row.embedding)):
+            raise damaged(path, f"the embedding of sample {row.id} is not what was learned")
+        found[row.id] = Sample(np.frombuffer(row.embedding, np.float32), row.group)
+    if missing := wanted - found.keys():
+        raise damaged(path, f"sample {min(missing)} of its log is missing")
+    return found
+
+
+def _adopt(db: apsw.Connection, machine: Machine) -> None:
+    """Have all classes of the model in the database: those it came with, and what commands did to it since."""
+    classifier = machine.classifier
+    labels: list[Label] = classifier.classes_.tolist() if machine.is_started else []
+    id_of = dict(classifier.class_ids_) if machine.is_started else {}
+    counts = dict(zip(labels, classifier.class_count_.tolist(), strict=True)) if labels else {}
+    known = {row[0]: row[1:] for row in db.execute(
+        "SELECT id, label, parent IS NULL AND is_there AND NOT is_removed FROM classes"
+    )}  # fmt: skip
+    news = [(id_of.get(label) or secrets.token_hex(16), label) for label in labels]
+    inserted = [(new, label, int(counts[label] > 0)) for new, label in news if new not in known]
+    renamed = [(label, new) for new, label in news if new in known and known[new] != (label, 1)]
+    if not inserted and not renamed:
+        return
+    seq = logs.last_position(db).seq
+    with db:
+        gone = [(class_id,) for label, class_id in renamed]
+        db.executemany("UPDATE classes SET is_removed = 1 WHERE id = ?", gone)  # so that labels may be swapped
+        if renamed or (seq and inserted):
+            labels_in_file = {label for _, label in news}
+            stale = [
+                (class_id,)
+                for class_id, (label, is_current) in known.items()
+                if is_current and label in labels_in_file and class_id not in dict(news)
+            ]
+            db.executemany("UPDATE classes SET is_removed = 1 WHERE id = ?", stale)
+        for label, class_id in renamed:
+            db.execute(
+                "UPDATE classes SET label = ?, parent = NULL, is_there = 1, is_removed = 0 WHERE id = ?",
+                (label, class_id),
+            )
+        db.executemany(
+            "INSERT INTO classes(id, label, is_there, from_file) VALUES (?, ?, 1, ?)", inserted
+        )
+    for new, label in news:
+        classifier.class_ids_[label] = new
+    machine.label_of = {new: label for new, label in news}

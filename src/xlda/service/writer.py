@@ -1,0 +1,271 @@
+"""The one thread that changes what a service knows: what waits is committed together, then answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import queue
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from xlda.service import log as logs
+from xlda.service.book import Book
+from xlda.service.changes import Change
+from xlda.service.database import one
+from xlda.service.faults import reached
+from xlda.service.log import Event, Position
+from xlda.service.machine import Machine
+from xlda.service.problems import Problem
+
+MOST_TOGETHER = 64  # changes that are committed at once
+MOST_WAITING = 1024
+LEAST_FREE = 200_000_000  # bytes of disk that must be left
+
+logger = logging.getLogger("xlda.service")
+
+
+class Answer(NamedTuple):
+    """What a change is answered with, and whether it was said before."""
+
+    status: int
+    body: dict[str, Any]
+    is_replayed: bool = False
+
+
+Plan = Callable[[Change], dict[str, Any]]
+
+
+@dataclass
+class Wanted:
+    """A change that somebody wants: `plan` writes it down and gives the answer, but for its `seq`."""
+
+    operation: str
+    plan: Plan
+    actor: str
+    status: int = 200
+    group: str | None = None
+    key: str | None = None
+    fingerprint: bytes = b""
+    alone: bool = False  # whether the model must have all that came before, and so it is committed by itself
+    answer: Future[Answer] = field(default_factory=Future)
+
+
+class Writer:
+    """Takes changes one after the other, in a thread of its own.
+
+    A change is acknowledged when it is on disk and in the model. Where the disk fails, nothing is
+    acknowledged any more, and what was not acknowledged is found or not found after the next start.
+    """
+
+    def __init__(self, db: apsw.Connection, folder: Path, machine: Machine, book: Book, last: Position) -> None:
+        self._db, self._folder, self.machine, self.book = db, folder, machine, book
+        self.last = last
+        self.failure: str | None = None
+        self._queue: queue.SimpleQueue[Wanted | Callable[[], None] | None] = queue.SimpleQueue()
+        self.on_events: Callable[[list[Event]], None] = lambda events: None
+        self._thread = threading.Thread(target=self._run, name="xlda-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def n_waiting(self) -> int:
+        """Changes that nobody has looked at yet."""
+        return self._queue.qsize()
+
+    async def change(self, wanted: Wanted) -> Answer:
+        """Have a change made; returns when it is on disk and in the model."""
+        if self.failure is not None:
+            raise Problem(503, self.failure, retry_after=60)
+        if self.n_waiting >= MOST_WAITING:
+            raise Problem(503, "Too many changes are waiting. Try again in a moment.", retry_after=1)
+        self._queue.put(wanted)
+        return await asyncio.wrap_future(wanted.answer)
+
+    def between(self, work: Callable[[], None]) -> None:
+        """Have something done between two commits, by the writer."""
+        self._queue.put(work)
+
+    def close(self) -> None:
+        """Make all changes that wait, then end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            if callable(first):
+                first()
+                continue
+            together, then = self._waiting_with(first)
+            self._commit(together)
+            for work in then:
+                if work is None:
+                    return
+                work() if callable(work) else self._commit([work])
+
+    def _waiting_with(self, first: Wanted) -> tuple[list[Wanted], list[Wanted | Callable[[], None] | None]]:
+        """What can be committed with a change, and what came after that and cannot."""
+        together = [first]
+        while not together[-1].alone and len(together) < MOST_TOGETHER:
+            try:
+                found = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if isinstance(found, Wanted) and not found.alone:
+                together.append(found)
+            else:
+                return together, [found]
+        return together, []
+
+    def _commit(self, together: list[Wanted]) -> None:
+        """Write changes down, have the model follow, and answer."""
+        done: list[tuple[Wanted, Answer | Problem]] = []
+        changes: list[Change] = []
+        events: list[Event] = []
+        try:
+            self._check_can_write()
+            self._db.execute("BEGIN IMMEDIATE")
+            for wanted in together:
+                done.append((wanted, self._written(wanted, changes, events)))
+            reached("before-commit")
+            self._db.execute("COMMIT")
+            reached("after-commit")
+        except BaseException as error:
+            self._give_up(together, error)
+            return
+        try:
+            self._follow(changes, events)
+        except BaseException as error:  # what is on disk is right, and the model is not: only a start helps
+            self.failure = "The model could not follow its log. Restart the service; nothing is lost."
+            self._give_up(together, error)
+            return
+        reached("before-answer")
+        for wanted, answer in done:
+            _tell(wanted, answer)
+
+    def _check_can_write(self) -> None:
+        if self.failure is not None:
+            raise Problem(503, self.failure, retry_after=60)
+        if shutil.disk_usage(self._folder).free < LEAST_FREE:
+            raise _disk_full()
+
+    def _written(self, wanted: Wanted, changes: list[Change], events: list[Event]) -> Answer | Problem:
+        """The answer to a change that was written down, or why it was not, alone of all."""
+        db = self._db
+        known = self._answered_before(wanted)
+        if known is not None:
+            return known
+        db.execute("SAVEPOINT change")
+        change = Change(db, self.machine, self.last.seq + 1)
+        try:
+            body = wanted.plan(change)
+        except (apsw.Error, MemoryError):
+            raise
+        except Exception as error:
+            db.execute("ROLLBACK TO change")
+            db.execute("RELEASE change")
+            return error if isinstance(error, Problem) else _unexpected(error)
+        if not change.is_empty:
+            told = {"class_ids": sorted({effect[0] for effect in change.of_classes})} if change.of_classes else {}
+            change.about = {**told, **change.about}
+            event = logs.append(
+                db, self.last, wanted.actor, wanted.operation, wanted.group, change.undoes, change.body()
+            )
+            self.last = Position(event.seq, event.checksum)
+            changes.append(change)
+            events.append(event)
+        answer = Answer(wanted.status, {**body, "seq": self.last.seq})
+        if wanted.key is not None:
+            text = json.dumps(answer.body)
+            row = (wanted.key, wanted.fingerprint, wanted.status, text, self.last.seq)
+            db.execute("INSERT INTO requests(key, fingerprint, status, answer, seq) VALUES (?,?,?,?,?)", row)
+        db.execute("RELEASE change")
+        return answer
+
+    def _answered_before(self, wanted: Wanted) -> Answer | Problem | None:
+        if wanted.key is None:
+            return None
+        return answered_before(self._db, wanted.key, wanted.fingerprint)
+
+    def _follow(self, changes: list[Change], events: list[Event]) -> None:
+        machine = self.machine
+        with machine.lock:
+            steps = [step for change in changes for step in change.steps]
+            samples = {name: sample for change in changes for name, sample in change.samples.items()}
+            machine.take(steps, samples)
+            self.book.take(steps)
+            machine.position = self.last
+        if events:
+            self.on_events(events)
+
+    def _give_up(self, together: list[Wanted], error: BaseException) -> None:
+        """Nothing of these was committed, as far as anybody knows."""
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except apsw.Error:
+            logger.exception("a transaction could not be taken back")
+        problem = self._problem(error)
+        try:
+            self.last = logs.last_position(self._db)
+        except apsw.Error:
+            self.failure = self.failure or problem.detail
+        for wanted in together:
+            _tell(wanted, problem)
+
+    def _problem(self, error: BaseException) -> Problem:
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, apsw.FullError):
+            return _disk_full()
+        logger.error("a change failed", exc_info=error)
+        if isinstance(error, apsw.Error):
+            self.failure = (
+                "The log could not be written to the disk, so nothing is learned any more. Look at the disk, "
+                "then restart the service; all that was acknowledged is safe."
+            )
+        return Problem(503, self.failure or "The change failed, and nothing was changed.", retry_after=60)
+
+
+def answered_before(db: apsw.Connection, key: str, fingerprint: bytes) -> Answer | Problem | None:
+    """What a change of this key was answered with, if it was made."""
+    row = one(db, "SELECT fingerprint, status, answer FROM requests WHERE key = ?", (key,))
+    if row is None:
+        return None
+    if row[0] != fingerprint:
+        return Problem(422, "This Idempotency-Key was used for another request. Use a new key for each change.")
+    return Answer(row[1], json.loads(row[2]), is_replayed=True)
+
+
+def _unexpected(error: Exception) -> Problem:
+    logger.error("a change failed", exc_info=error)
+    return Problem(500, "The change failed, and nothing was changed. The log of the service says why.")
+
+
+def _disk_full() -> Problem:
+    return Problem(
+        507, "The disk is nearly full, so nothing is learned. Free some space; predicting goes on meanwhile."
+    )
+
+
+def _tell(wanted: Wanted, answer: Answer | Problem) -> None:
+    if wanted.answer.cancelled() or not wanted.answer.set_running_or_notify_cancel():
+        return  # whoever asked is gone; the change stays
+    if isinstance(answer, Problem):
+        wanted.answer.set_exception(answer)
+    else:
+        wanted.answer.set_result(answer)
