@@ -13,6 +13,7 @@ import pytest
 
 from xlda.errors import BadSampleError
 from xlda.photos import BadImage, Photo, find_photos, open_photo, repeated_photos, repeats
+from xlda.photos.decoding import OtherFormat, TooManyPixels, open_with_size
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -333,6 +334,79 @@ class TestBadImages:
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
         assert open_photo(photo("a.jpg")).size == (6, 4)
         assert open_photo(photo("a.png")).size == (6, 4)
+
+
+def boxed(*brands, more=b""):
+    """How a HEIC, AVIF or MP4 file begins: its chief brand, a version, and brands that it is like."""
+    chief, *others = brands
+    box = b"ftyp" + chief + bytes(4) + b"".join(others)
+    return struct.pack(">I", 4 + len(box)) + box + more
+
+
+class TestKindsOfBadImages:
+    """A program tells by the type what is wrong: another format, too large, or broken."""
+
+    @pytest.mark.parametrize(
+        "data", [b"<html>", b"GIF89a" + bytes(20), b"RIFF0000WAVE", b"ftyp", boxed(b"isom", b"mp42")]
+    )
+    def test_other_formats(self, data):
+        with pytest.raises(OtherFormat, match=r"^The photo is not a JPEG, PNG or WebP image\.$"):
+            open_photo(data)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            boxed(b"heic", b"mif1"),
+            boxed(b"mif1", b"heic"),
+            boxed(b"avif"),
+            boxed(b"abcd", b"miaf", b"heix", more=bytes(99)),
+            boxed(b"heic")[:12],  # cut short
+        ],
+    )
+    def test_heic_and_avif_are_told_how_to_send_jpeg(self, data):
+        with pytest.raises(
+            OtherFormat, match=r"^A is not a JPEG, .* Settings > Camera > Formats > Most Compatible\.$"
+        ):
+            open_photo(data, name="A")
+
+    def test_only_the_brands_count(self):
+        with pytest.raises(OtherFormat, match=r"WebP image\.$"):
+            open_photo(boxed(b"isom", b"mp42", more=b"heic"))
+        with pytest.raises(OtherFormat, match=r"WebP image\.$"):
+            open_photo(b"\xff\xff\xff\xffftypisom" + bytes(4 * 61) + b"heic")  # a box without an end
+
+    @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp"])
+    def test_too_many_pixels(self, name):
+        with pytest.raises(TooManyPixels, match=rf"^{name} has 6 x 4 pixels"):
+            open_photo(photo(name), max_pixels=23)
+
+    def test_all_others_are_neither(self):
+        frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "green")]
+        frames[0].save("moving.webp", save_all=True, append_images=frames[1:])
+        Path("cut.jpg").write_bytes(photo("a.jpg").read_bytes()[:200])
+        Path("empty.jpg").write_bytes(b"")
+        for name in ("moving.webp", "cut.jpg", "empty.jpg"):
+            with pytest.raises(BadImage) as error:
+                open_photo(name)
+            assert type(error.value) is BadImage
+
+
+class TestWholeSize:
+    @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp"])
+    @pytest.mark.parametrize(("turn", "size"), [(1, (640, 400)), (3, (640, 400)), (6, (400, 640))])
+    def test_it_is_that_of_the_file_upright(self, name, turn, size):
+        exif = Image.Exif()
+        exif[0x0112] = turn
+        Image.new("RGB", (640, 400)).save(name, exif=exif)
+        image, whole = open_with_size(name, least_side=100)
+        assert whole == size
+        assert image.size == (tuple(side // 4 for side in size) if name == "a.jpg" else size)
+
+    def test_an_image_that_is_given_is_not_scaled(self):
+        photo("a.jpg", (640, 400))
+        given = Image.open("a.jpg")
+        image, whole = open_with_size(given, least_side=100)
+        assert image.size == given.size == whole == (640, 400)
 
 
 class TestWhateverAPhotoComesAs:

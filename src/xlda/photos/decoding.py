@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 MAX_PIXELS = 50_000_000
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_HEIF_BRANDS = {
+    b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs",
+    b"mif1", b"mif2", b"msf1", b"avif", b"avis",
+}  # fmt: skip
 _PNG_KEPT = {b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND"}
 
 PhotoContent: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | Image | Array"
@@ -28,6 +32,14 @@ PhotoContent: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryvi
 
 class BadImage(BadSampleError):  # noqa: N818 (it is the image that is bad)
     """Something that cannot be used as an image; the message has its name and what is wrong."""
+
+
+class OtherFormat(BadImage):
+    """Something that is no JPEG, PNG or WebP file, by its first bytes."""
+
+
+class TooManyPixels(BadImage):
+    """An image with more pixels than are allowed, which is known before anything is decoded."""
 
 
 def open_photo(
@@ -50,16 +62,37 @@ def open_photo(
     >>> open_photo(np.zeros((480, 640), np.uint8)).size
     (640, 480)
     """
+    return open_with_size(photo, max_pixels, name=name, least_side=least_side)[0]
+
+
+def open_with_size(
+    photo: PhotoContent,
+    max_pixels: int = MAX_PIXELS,
+    *,
+    name: str | None = None,
+    least_side: int | None = None,
+) -> tuple[Image, tuple[int, int]]:
+    """The photo as `open_photo` gives it, and the width and height that it has as a whole, upright.
+
+    >>> open_with_size(np.zeros((480, 640), np.uint8))[1]
+    (640, 480)
+    """
     _check_pillow()
     if name is None:
         name = os.fspath(photo) if isinstance(photo, str | os.PathLike) else "The photo"
     content = Path(photo).read_bytes() if isinstance(photo, str | os.PathLike) else photo
     try:
-        return upright_rgb(_image(content, max_pixels, least_side))
+        image = _image(content, max_pixels)
+        width, height = image.size
+        if least_side is not None and isinstance(image, _jpeg_reader()):  # a file that was opened here
+            image.draft(None, (least_side, least_side))
+        upright = upright_rgb(image)
     except BadImage as error:
-        raise BadImage(f"{name} {error}") from None
+        raise type(error)(f"{name} {error}") from None
     except Exception as error:  # a broken file can raise anything
         raise BadImage(f"{name} is broken or cut short: {str(error).rstrip('.')}.") from error
+    is_turned = upright.size != image.size  # it cannot be told, and hardly matters, where it became a square
+    return upright, (height, width) if is_turned else (width, height)
 
 
 def _check_pillow() -> None:
@@ -69,12 +102,12 @@ def _check_pillow() -> None:
         raise needs("Opening photos", "pillow", "images") from None
 
 
-def _image(content: Any, max_pixels: int, least_side: int | None) -> Image:
+def _image(content: Any, max_pixels: int) -> Image:
     """The image as it is stored, unless it is too large or cannot be one."""
     import PIL.Image
 
     if isinstance(content, bytes | bytearray | memoryview):
-        return _opened(bytes(content), max_pixels, least_side)
+        return _opened(bytes(content), max_pixels)
     if isinstance(content, np.ndarray):
         content = _drawn(content)
     if not isinstance(content, PIL.Image.Image):
@@ -103,7 +136,7 @@ def _drawn(pixels: Array) -> Image:
     return PIL.Image.fromarray(np.ascontiguousarray(pixels))
 
 
-def _opened(data: bytes, max_pixels: int, least_side: int | None) -> Image:
+def _opened(data: bytes, max_pixels: int) -> Image:
     """The image as it is stored, unless it is too large; its pixels are decoded when they are asked for.
 
     Readers are called by name: `PIL.Image.open` tries them all, and warns of big images.
@@ -124,11 +157,22 @@ def _opened(data: bytes, max_pixels: int, least_side: int | None) -> Image:
         image = WebPImageFile(io.BytesIO(data))
         _check_still(getattr(image, "n_frames", 1))
     else:
-        raise BadImage("is not a JPEG, PNG or WebP image.")
+        raise OtherFormat(f"is not a JPEG, PNG or WebP image{_cure_of_heic(data)}.")
     _check_size(image.size, max_pixels)
-    if least_side is not None and image.format == "JPEG":
-        image.draft(None, (least_side, least_side))
     return image.convert("I;16") if image.mode == "I" else image  # as older versions of pillow have such PNG
+
+
+def _cure_of_heic(data: bytes) -> str:
+    """What to say to somebody whose telephone saves photos as HEIC or AVIF."""
+    if data[4:8] != b"ftyp":
+        return ""
+    stop = min(int.from_bytes(data[:4], "big"), 256)  # of the box with the brands, the chief one first
+    if not any(data[at : at + 4] in _HEIF_BRANDS for at in (8, *range(16, stop, 4))):
+        return ""
+    return (
+        ", but HEIC or AVIF. Send it as JPEG: on an iPhone, choose Settings > Camera > Formats > "
+        "Most Compatible"
+    )
 
 
 def _check_still(n_pictures: int) -> None:
@@ -138,7 +182,7 @@ def _check_still(n_pictures: int) -> None:
 
 def _check_size(size: tuple[int, int], max_pixels: int) -> None:
     if size[0] * size[1] > max_pixels:
-        raise BadImage(
+        raise TooManyPixels(
             f"has {size[0]} x {size[1]} pixels, more than {max_pixels}; "
             "scale it down, or allow it with max_pixels."
         )
