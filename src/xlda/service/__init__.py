@@ -1,0 +1,1 @@
+"""What `xlda serve` runs."""
