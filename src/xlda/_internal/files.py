@@ -20,11 +20,12 @@ ABANDONED = 24 * 3600.0  # seconds after which nobody writes to a file any more,
 
 
 @contextmanager
-def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replaced(path: str | os.PathLike[str], mode: int | None = None) -> Iterator[Path]:
     """A file to write in the block; at its end it takes the place of `path`, unless the block fails.
 
-    It has the mode and, where that is allowed, the owner of the file that it replaces. Where `path` is a
-    link, the file that it leads to is replaced. What a writer of `path` that was killed has left is removed.
+    It has the mode and, where that is allowed, the owner of the file that it replaces; where `mode` is given,
+    it has that one, from before anything is in it. Where `path` is a link, the file that it leads to is
+    replaced. What a writer of `path` that was killed has left is removed.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -36,12 +37,14 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with _held(unfinished):
-            mode = (path if path.exists() else unfinished).stat()
+            before = (path if path.exists() else unfinished).stat()
+            if mode is not None:
+                unfinished.chmod(mode)
             yield unfinished
-            unfinished.chmod(stat.S_IMODE(mode.st_mode))
+            unfinished.chmod(stat.S_IMODE(before.st_mode) if mode is None else mode)
             if hasattr(os, "chown"):
                 with suppress(OSError):
-                    os.chown(unfinished, mode.st_uid, mode.st_gid)
+                    os.chown(unfinished, before.st_uid, before.st_gid)
             flush_to_disk(unfinished)
             unfinished.replace(path)
     finally:

@@ -1,0 +1,148 @@
+"""Who may do what: tokens with a name and scopes, of which a file keeps the hashes alone.
+
+The file is JSON: `{"version": 1, "tokens": [{"name", "scopes", "sha256", "created"}]}`. A token has 32 random
+bytes, so one round of SHA-256 is as good as many: there is nothing to guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from xlda._internal.files import replaced
+from xlda.errors import DamagedFileError, NewerFileError
+
+VERSION = 1  # of the file
+PREFIX = "xlda_"  # so that a token that lies about is known for what it is
+SCOPES = {  # and what each includes
+    "read": {"read"},
+    "teach": {"read", "teach"},
+    "admin": {"read", "teach", "admin"},
+    "sync": {"read", "sync"},
+}
+MODE = 0o600  # of the file: its owner's business
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is known of a token: its name, its scopes, the hash of its text, and when it was made.
+
+    >>> till = Token("till", ("teach",))
+    >>> till.may("read"), till.may("teach"), till.may("admin")
+    (True, True, False)
+    """
+
+    name: str
+    scopes: tuple[str, ...]
+    sha256: str = field(default="", repr=False)
+    created: str = ""
+
+    def may(self, scope: str) -> bool:
+        """Whether it allows what needs this scope: admin includes teach, teach and sync include read."""
+        return any(scope in SCOPES[own] for own in self.scopes)
+
+
+class Tokens:
+    """All tokens of a service. They never change: what adds or removes one gives others.
+
+    >>> tokens, text = Tokens().with_new("till", ["teach"])
+    >>> tokens.of(text).name, tokens.of("xlda_guessed")
+    ('till', None)
+    """
+
+    def __init__(self, tokens: tuple[Token, ...] = ()) -> None:
+        self._tokens = tokens
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._tokens)
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Those of a file, which is refused where it is not as it should be."""
+        try:
+            found = json.loads(Path(path).read_text("utf-8"))
+        except (ValueError, RecursionError) as error:  # which a UnicodeDecodeError is as well
+            raise _damaged(path, "it is not JSON") from error
+        if not isinstance(found, dict) or not isinstance(found.get("tokens"), list):
+            raise _damaged(path, 'it has no list "tokens"')
+        version = found.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise NewerFileError(f"{path} has tokens in format {version}, which only a newer xlda reads.")
+        if version != VERSION or isinstance(version, bool):
+            raise _damaged(path, f'its "version" is not {VERSION}')
+        tokens = tuple(_checked(path, number, entry) for number, entry in enumerate(found["tokens"], start=1))
+        if len({token.name for token in tokens}) < len(tokens):
+            raise _damaged(path, "two tokens have the same name")
+        return cls(tokens)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write them to a file that its owner alone reads; whole, or not at all."""
+        content = {"version": VERSION, "tokens": [asdict(token) for token in self._tokens]}
+        with replaced(path, MODE) as unfinished:
+            unfinished.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+    def of(self, text: str) -> Token | None:
+        """The token with this text. How long it takes says nothing of how near a wrong one comes."""
+        sha256, found = _hashed(text), None
+        for token in self._tokens:
+            if hmac.compare_digest(token.sha256, sha256):
+                found = token
+        return found
+
+    def with_new(self, name: str, scopes: list[str]) -> tuple[Self, str]:
+        """These and a new one, and its text, which nobody can ask for again."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"A token's name has 1 to 64 letters, digits, `.`, `_` and `-`; got {name!r}.")
+        if any(token.name == name for token in self._tokens):
+            raise ValueError(f"There is a token {name} already. Remove it first, or choose another name.")
+        unknown = [scope for scope in scopes if scope not in SCOPES]
+        if unknown or not scopes:
+            raise ValueError(f"A token's scopes are some of {', '.join(SCOPES)}; got {unknown or 'none'}.")
+        text = PREFIX + secrets.token_urlsafe(32)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        made = Token(name, tuple(dict.fromkeys(scopes)), _hashed(text), created)
+        return type(self)((*self._tokens, made)), text
+
+    def without(self, name: str) -> Self:
+        """These but one."""
+        left = tuple(token for token in self._tokens if token.name != name)
+        if len(left) == len(self._tokens):
+            known = ", ".join(token.name for token in self._tokens) or "none at all"
+            raise ValueError(f"There is no token {name!r}; there is {known}.")
+        return type(self)(left)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _checked(path: str | os.PathLike[str], number: int, entry: Any) -> Token:
+    """One token of a file; what a newer version may have added to it is let be."""
+    entry = entry if isinstance(entry, dict) else {}
+    name, scopes, sha256 = entry.get("name"), entry.get("scopes"), entry.get("sha256")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _damaged(path, f"token {number} has no right name")
+    if not isinstance(scopes, list) or not scopes or not all(str(scope) in SCOPES for scope in scopes):
+        raise _damaged(path, f"the scopes of {name} are not some of {', '.join(SCOPES)}")
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise _damaged(path, f"the sha256 of {name} is not 64 hexadecimal digits")
+    return Token(name, tuple(map(str, scopes)), sha256, str(entry.get("created", "")))
+
+
+def _damaged(path: str | os.PathLike[str], what: str) -> DamagedFileError:
+    return DamagedFileError(f"{path} is no file of tokens: {what}. `xlda token add` writes one.")
