@@ -120,7 +120,11 @@ def _asked_for(arguments: list[str]) -> list[str]:
 
 def _one_auto(arguments: list[str]) -> list[str]:
     """`--tls auto` is one word where `--tls CERT KEY` is two: it is said twice."""
-    places = [place for place, word in enumerate(arguments[:-1]) if word == "--tls" and arguments[place + 1] == "auto"]
+    places = [
+        place
+        for place, word in enumerate(arguments[:-1])
+        if word == "--tls" and arguments[place + 1] == "auto"
+    ]
     for place in reversed(places):
         arguments = [*arguments[: place + 1], "auto", *arguments[place + 1 :]]
     return arguments

@@ -21,14 +21,19 @@ AUTO = "auto"
 def serve(
     model: Annotated[
         Path,
-        typer.Argument(help="Model file; a new one where there is none.", envvar="XLDA_MODEL", show_default=False),
+        typer.Argument(
+            help="Model file; a new one where there is none.", envvar="XLDA_MODEL", show_default=False
+        ),
     ],
     host: Annotated[str, typer.Option(help="Address to listen at.", envvar="XLDA_HOST")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any.", envvar="XLDA_PORT")] = 8765,
     tls: Annotated[
         tuple[str, str] | None,
         typer.Option(
-            metavar="CERT KEY", help="Files of a certificate and its key, for https.", envvar="XLDA_TLS", show_default=False
+            metavar="CERT KEY",
+            help="Files of a certificate and its key, for https.",
+            envvar="XLDA_TLS",
+            show_default=False,
         ),
     ] = None,
     token_file: Annotated[
@@ -42,7 +47,9 @@ def serve(
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A host name that it is reached by; may be given again.", envvar="XLDA_ALLOW_HOST", show_default=False
+            help="A host name that it is reached by; may be given again.",
+            envvar="XLDA_ALLOW_HOST",
+            show_default=False,
         ),
     ] = None,
     trusted_proxy: Annotated[
@@ -63,7 +70,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    photos: Annotated[bool, typer.Option(help="Keep small photos of what is taught.", envvar="XLDA_PHOTOS")] = True,
+    photos: Annotated[
+        bool, typer.Option(help="Keep small photos of what is taught.", envvar="XLDA_PHOTOS")
+    ] = True,
     photos_limit: Annotated[
         float, typer.Option(min=0, help="Gigabytes that they may take.", envvar="XLDA_PHOTOS_LIMIT")
     ] = 4.0,
@@ -79,7 +88,9 @@ def serve(
     rate: Annotated[
         float, typer.Option(min=1, help="Requests a second of one client.", envvar="XLDA_RATE")
     ] = 5000.0,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log as JSON.", envvar="XLDA_LOG_JSON")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log as JSON.", envvar="XLDA_LOG_JSON")
+    ] = False,
     reembed: Annotated[
         bool,
         typer.Option(

@@ -27,7 +27,12 @@ def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], int]:
         )
         homes = json.dumps([number for (number,) in db.execute(tree, (row.number,))])
         samples = [
-            {"id": found[0], "group": found[1], "photo": found[2] is not None, "can_be_changed": bool(found[3])}
+            {
+                "id": found[0],
+                "group": found[1],
+                "photo": found[2] is not None,
+                "can_be_changed": bool(found[3]),
+            }
             for found in db.execute(
                 'SELECT id, "group", photo, embedding IS NOT NULL FROM samples WHERE home IN '
                 "(SELECT value FROM json_each(?)) ORDER BY number DESC LIMIT ?",
@@ -35,7 +40,12 @@ def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], int]:
             )
         ]
     accuracy, advice = _advice(engine, str(entry.label), entry.count)
-    return {**entry.to_json(), "samples": samples, "expected_accuracy": accuracy, "advice": advice}, row.touched
+    return {
+        **entry.to_json(),
+        "samples": samples,
+        "expected_accuracy": accuracy,
+        "advice": advice,
+    }, row.touched
 
 
 def _advice(engine: Engine, label: str, count: float) -> tuple[float | None, str]:
@@ -44,7 +54,10 @@ def _advice(engine: Engine, label: str, count: float) -> tuple[float | None, str
     if count == 0:
         return None, "It has no photos yet: teach one, and it can be an answer."
     if found is None:
-        return None, "There is too little to judge by yet; more photos, of other days and places, always help."
+        return (
+            None,
+            "There is too little to judge by yet; more photos, of other days and places, always help.",
+        )
     for confusion in found.classes.confused:
         if str(confusion.label) == label:
             return 1.0 - confusion.share, (

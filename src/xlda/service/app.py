@@ -22,7 +22,7 @@ from xlda.service.metrics import Metrics
 from xlda.service.problems import Problem
 from xlda.service.requests_in import problem_response, service_of
 from xlda.service.service import Service
-from xlda.service.tokens import Tokens
+from xlda.service.tokens import TokenFile
 
 logger = logging.getLogger("xlda.service")
 
@@ -38,7 +38,7 @@ FRONT = """<!doctype html>
 
 
 def made_app(
-    make_service: Callable[[], Service], hosts: Hosts, tokens: Tokens | None, secret: bytes
+    make_service: Callable[[], Service], hosts: Hosts, tokens: TokenFile | None, secret: bytes
 ) -> tuple[ASGIApp, FastAPI]:
     """The application behind its gate, and the one within. The service is made where its event loop runs."""
 
@@ -121,7 +121,10 @@ def _add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def not_found(request: Request, error: HTTPException) -> Response:
-        details = {404: "There is nothing here. /docs lists all calls.", 405: "This path has other methods. /docs lists all calls."}
+        details = {
+            404: "There is nothing here. /docs lists all calls.",
+            405: "This path has other methods. /docs lists all calls.",
+        }
         found = Problem(error.status_code, details.get(error.status_code, str(error.detail)))
         found.headers |= dict(error.headers or {})
         return problem_response(found)

@@ -23,7 +23,9 @@ def read_npy(content: bytes | memoryview, what: str = "The body") -> Array:
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
         shape, is_fortran, dtype = read(file)
     except Exception as error:  # which can be anything, of what was made to look like one
         raise Problem(422, f"{what} is not a .npy file that can be read.") from error
@@ -55,7 +57,15 @@ def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
     for name, entry in entries.items():
         try:
             data = archive.read(entry)
-        except (zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError, RuntimeError) as e:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            ValueError,
+            OSError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+        ) as e:
             raise Problem(422, "The .npz file is broken or cut short.") from e
         arrays[name.removesuffix(".npy")] = read_npy(data, f"The array {name.removesuffix('.npy')}")
     return arrays
@@ -64,11 +74,15 @@ def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
 def embeddings_of(array: Array, width: int | None, power: float | None, half: bool = False) -> Array:
     """Embeddings (n, d) of float32, which can be learned and asked for."""
     if array.dtype not in FLOATS or array.ndim != 2:
-        raise Problem(422, f"Embeddings are floats of shape (n, d); got {array.dtype} of shape {array.shape}.")
+        raise Problem(
+            422, f"Embeddings are floats of shape (n, d); got {array.dtype} of shape {array.shape}."
+        )
     if not len(array) or not array.shape[1]:
         raise Problem(422, "There are no rows of embeddings.")
     if len(array) > MOST_ROWS:
-        raise Problem(413, f"There are {len(array):,} rows of embeddings, of which {MOST_ROWS:,} are allowed.")
+        raise Problem(
+            413, f"There are {len(array):,} rows of embeddings, of which {MOST_ROWS:,} are allowed."
+        )
     if width is not None and array.shape[1] != width:
         raise Problem(
             422, f"The embeddings have {array.shape[1]} numbers each; this model has learned ones of {width}."

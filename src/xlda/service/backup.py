@@ -136,7 +136,9 @@ def _unpack(file: Path, folder: Path) -> int:
             if manifest.get("format") != "xlda backup" or LOG not in names:
                 raise ValueError("it is not a backup of a service")
             if manifest["version"] > VERSION:
-                raise NewerFileError(f"{file} was written by a newer xlda. Install a newer one to restore it.")
+                raise NewerFileError(
+                    f"{file} was written by a newer xlda. Install a newer one to restore it."
+                )
             for name in names:
                 if name == MANIFEST:
                     continue

@@ -37,7 +37,9 @@ class Book:
         self._lock = threading.Lock()
         self.by_id: dict[str, Entry] = {}
         self.by_label: dict[Label, Entry] = {}
-        self._former: dict[Label, str] = {}  # ids of labels that are no more, for answers that still have them
+        self._former: dict[
+            Label, str
+        ] = {}  # ids of labels that are no more, for answers that still have them
         self._sorted: list[Entry] | None = None
 
     @classmethod

@@ -44,7 +44,10 @@ async def list_classes(
 
 
 @router.post(
-    "/v1/classes", status_code=201, dependencies=[needs("teach")], responses=responses(ClassChangedShape, 409, 507, status=201)
+    "/v1/classes",
+    status_code=201,
+    dependencies=[needs("teach")],
+    responses=responses(ClassChangedShape, 409, 507, status=201),
 )
 async def create_class(request: Request) -> Response:
     """Make a class known ahead of its samples. Body: `{label}`."""
@@ -55,7 +58,9 @@ async def create_class(request: Request) -> Response:
     return answered(await service.changed(asker, "create", plan, 201))
 
 
-@router.get("/v1/classes/{class_id}", dependencies=[needs("read")], responses=responses(ClassDetailShape, 404))
+@router.get(
+    "/v1/classes/{class_id}", dependencies=[needs("read")], responses=responses(ClassDetailShape, 404)
+)
 async def one_class(request: Request, class_id: Id) -> Response:
     """A class with its samples, what to expect of it, and one sentence of advice."""
     service = service_of(request)
@@ -82,7 +87,9 @@ async def rename_class(request: Request, class_id: Id, if_match: IfMatch = None)
     dependencies=[needs("admin")],
     responses=responses(ClassChangedShape, 404, 409, 412, 507),
 )
-async def remove_class(request: Request, class_id: Id, if_match: IfMatch = None, final: bool = False) -> Response:
+async def remove_class(
+    request: Request, class_id: Id, if_match: IfMatch = None, final: bool = False
+) -> Response:
     """Let a class go: each of its samples is forgotten, exactly."""
     plan = plans.remove_class(class_id, if_match, final)
     return answered(await service_of(request).changed(asker_of(request), "remove", plan, alone=True))
@@ -102,14 +109,18 @@ async def merge_classes(request: Request, class_id: Id, if_match: IfMatch = None
     return answered(await service.changed(asker, "merge", plan, alone=True))
 
 
-@router.post("/v1/events/{seq}:undo", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507))
+@router.post(
+    "/v1/events/{seq}:undo", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+)
 async def undo_event(request: Request, seq: Seq) -> Response:
     """Undo an event; undoing what undid something does it again."""
     service = service_of(request)
     return answered(await service.changed(asker_of(request), "undo", plans.undo([seq]), alone=True))
 
 
-@router.post("/v1/events:undo", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507))
+@router.post(
+    "/v1/events:undo", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+)
 async def undo_events(request: Request) -> Response:
     """Undo several events as one: `{seqs}`, or `{group}` for all that was taught together."""
     service, found = service_of(request), await json_of(request)

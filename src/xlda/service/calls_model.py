@@ -75,7 +75,11 @@ def use(service: Service) -> dict[str, Any]:
     return {
         "free_bytes": shutil.disk_usage(engine.places.folder).free,
         "least_free_bytes": LEAST_FREE,
-        "photos": {"kept": keeping.photos, "bytes": engine.photos.n_bytes, "limit_bytes": keeping.photo_bytes},
+        "photos": {
+            "kept": keeping.photos,
+            "bytes": engine.photos.n_bytes,
+            "limit_bytes": keeping.photo_bytes,
+        },
         "review": {
             "kept": keeping.review,
             "items": len(engine.review),
@@ -100,7 +104,9 @@ def use(service: Service) -> dict[str, Any]:
 async def history(request: Request) -> Response:
     """Expected accuracy with its interval, by `seq`."""
     service = service_of(request)
-    rows = await service.read(lambda: service.engine.rows("SELECT seq, time, figures FROM history ORDER BY seq"))
+    rows = await service.read(
+        lambda: service.engine.rows("SELECT seq, time, figures FROM history ORDER BY seq")
+    )
     return JSONResponse({"history": [{"seq": seq, "time": at, **json.loads(text)} for seq, at, text in rows]})
 
 
@@ -158,7 +164,7 @@ def _events(service: Service, after: int) -> list[Any]:
 
 
 def _told(event: dict[str, Any]) -> str:
-    return f"id: {event['seq']}\nevent: {event['operation']}\ndata: {json.dumps(event)}\n\n"
+    return f"id: {event['seq']}\ndata: {json.dumps(event)}\n\n"
 
 
 # -- review
@@ -177,7 +183,9 @@ async def to_review(request: Request) -> Response:
     return JSONResponse({"groups": await service.read(put_together)})
 
 
-@router.post("/v1/review:apply", dependencies=[needs("teach")], responses=responses(FeedbackShape, 404, 409, 507))
+@router.post(
+    "/v1/review:apply", dependencies=[needs("teach")], responses=responses(FeedbackShape, 404, 409, 507)
+)
 async def apply_review(request: Request) -> Response:
     """Settle several at once: `{ids, label}`, `{ids, dismiss: true}` or `{ids, not: class_id}`."""
     service, found = service_of(request), await json_of(request)
@@ -209,13 +217,23 @@ async def apply_review(request: Request) -> Response:
 Size = Annotated[int, Query(ge=16, le=512)]
 
 
-@router.get("/v1/samples/{sample_id}/photo", dependencies=[needs("read")], responses={**responses(AnyShape, 404), **PHOTO})
+@router.get(
+    "/v1/samples/{sample_id}/photo",
+    dependencies=[needs("read")],
+    responses={**responses(AnyShape, 404), **PHOTO},
+)
 async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> Response:
     """The photo of a sample, as it is kept."""
-    return await _photo(request, "SELECT photo FROM samples WHERE id = ? AND home IS NOT NULL", sample_id, size)
+    return await _photo(
+        request, "SELECT photo FROM samples WHERE id = ? AND home IS NOT NULL", sample_id, size
+    )
 
 
-@router.get("/v1/classes/{class_id}/photo", dependencies=[needs("read")], responses={**responses(AnyShape, 404), **PHOTO})
+@router.get(
+    "/v1/classes/{class_id}/photo",
+    dependencies=[needs("read")],
+    responses={**responses(AnyShape, 404), **PHOTO},
+)
 async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Response:
     """A photo that stands for a class: its newest."""
     query = (
@@ -225,7 +243,11 @@ async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Re
     return await _photo(request, query, class_id, size)
 
 
-@router.get("/v1/review/{item_id}/photo", dependencies=[needs("read")], responses={**responses(AnyShape, 404), **PHOTO})
+@router.get(
+    "/v1/review/{item_id}/photo",
+    dependencies=[needs("read")],
+    responses={**responses(AnyShape, 404), **PHOTO},
+)
 async def photo_of_review(request: Request, item_id: Id, size: Size = 512) -> Response:
     """The photo of an answer to look at."""
     return await _photo(request, "SELECT photo FROM review WHERE id = ?", item_id, size)
@@ -248,7 +270,9 @@ async def _photo(request: Request, query: str, name: str, size: int) -> Response
 # -- sessions
 
 
-@router.post("/v1/session", status_code=204, responses={**responses(AnyShape), 204: {"description": "A cookie."}})
+@router.post(
+    "/v1/session", status_code=204, responses={**responses(AnyShape), 204: {"description": "A cookie."}}
+)
 async def session(request: Request) -> Response:
     """Exchange a token for a cookie, since pages cannot send headers with pictures and streams."""
     found = await json_of(request)

@@ -151,12 +151,21 @@ async def teach(
         service.keep_photo(name, photo.small), service.judged(photo.embedding[None], 1, None, None)
     )
     warnings = [*photo.warnings, *([not_kept] if not_kept else [])]
-    if judged["label"] not in (None, str(clean)) and judged["probability"] >= SURE:
+    if _looks_like_another(service, clean, judged):
         warnings.append(f"looks like another class: {judged['label']}")
     identity = None if service.backbone is None else service.backbone.identity
     sample = service.sample_of(photo.embedding, clean, name, together)
     plan = plans.teach(sample, warnings, identity)
     return answered(await service.changed(asker, "learn", plan, 201, together))
+
+
+def _looks_like_another(service: Service, label: Any, judged: dict[str, Any]) -> bool:
+    """Whether a photo is surely taken for another class: one of few may be, of those that are new to it."""
+    if judged["label"] in (None, str(label)) or judged["probability"] < SURE:
+        return False
+    own = service.engine.book.by_label.get(label)
+    is_known = judged["p_known"] is not None and judged["p_known"] >= SURE
+    return is_known if own is None or not own.count else len(service.engine.book) > 1
 
 
 @router.post(
@@ -200,7 +209,9 @@ async def relabel(request: Request, sample_id: Id) -> Response:
     return await _relabel(request, [sample_id])
 
 
-@router.post("/v1/samples:relabel", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507))
+@router.post(
+    "/v1/samples:relabel", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+)
 async def relabel_many(request: Request) -> Response:
     """Give several samples to another class, as one event. Body: `{ids, label}`."""
     return await _relabel(request, None)

@@ -34,9 +34,13 @@ async def export(
     engine = service_of(request).engine
     pieces = image_folder(engine) if form == "imagefolder" else backup(engine)
     name = f"{engine.places.model.stem}-{'photos' if form == 'imagefolder' else 'backup'}.zip"
-    safe = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
+    safe = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name
+    )
     headers = {"Content-Disposition": f'attachment; filename="{safe}"'}
-    return StreamingResponse((piece for piece in pieces if piece), media_type="application/zip", headers=headers)
+    return StreamingResponse(
+        (piece for piece in pieces if piece), media_type="application/zip", headers=headers
+    )
 
 
 @router.post(

@@ -102,7 +102,9 @@ class Change:
         if found is None or not found.is_there:
             raise Problem(404, f"There is no class with the id {class_id}.")
         if found.is_removed:
-            raise Problem(409, f"Class {found.label} was removed. Undo event {found.touched} to have it back.")
+            raise Problem(
+                409, f"Class {found.label} was removed. Undo event {found.touched} to have it back."
+            )
         if found.parent is not None:
             into = self.root(found)
             raise Problem(409, f"Class {found.label} was merged into {into.label}. Use the id {into.id}.")
@@ -195,7 +197,8 @@ class Change:
         """A new class."""
         class_id = secrets.token_hex(16)
         self.db.execute(
-            "INSERT INTO classes(id, label, is_there, touched) VALUES (?, ?, 1, ?)", (class_id, label, self.seq)
+            "INSERT INTO classes(id, label, is_there, touched) VALUES (?, ?, 1, ?)",
+            (class_id, label, self.seq),
         )
         self.of_classes.append([class_id, "is_there", 0, 1])
         self.new_classes.append(label)
@@ -226,7 +229,9 @@ class Change:
         taken = self.labelled(label)
         if taken is not None:
             raise Problem(
-                409, f"There is a class {label} already. Merge the two, or choose another label.", class_id=taken.id
+                409,
+                f"There is a class {label} already. Merge the two, or choose another label.",
+                class_id=taken.id,
             )
 
     def merge(self, into: ClassRow, other: ClassRow) -> None:
@@ -343,7 +348,9 @@ class Change:
         if known is None:
             self.set_fact("width", width)
         elif width != known:
-            raise Problem(422, f"The embeddings have {width} numbers each; this model has learned ones of {known}.")
+            raise Problem(
+                422, f"The embeddings have {width} numbers each; this model has learned ones of {known}."
+            )
 
     def fact(self, name: str) -> Any:
         """Something that was noted once."""

@@ -23,7 +23,9 @@ p {{ margin: .3rem 0 }} small {{ color: #555 }} code {{ font-size: .9em }}
 def docs_page(document: dict[str, Any]) -> str:
     """The page of an OpenAPI document."""
     calls = [
-        _call(method, path, call) for path, methods in document["paths"].items() for method, call in methods.items()
+        _call(method, path, call)
+        for path, methods in document["paths"].items()
+        for method, call in methods.items()
     ]
     info = document["info"]
     return PAGE.format(
@@ -32,7 +34,9 @@ def docs_page(document: dict[str, Any]) -> str:
 
 
 def _call(method: str, path: str, call: dict[str, Any]) -> str:
-    named = [f"<code>{html.escape(one['name'])}</code> in the {one['in']}" for one in call.get("parameters", [])]
+    named = [
+        f"<code>{html.escape(one['name'])}</code> in the {one['in']}" for one in call.get("parameters", [])
+    ]
     takes = ", ".join(html.escape(kind) for kind in call.get("requestBody", {}).get("content", {}))
     answers = ", ".join(call["responses"])
     parts = [

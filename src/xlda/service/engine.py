@@ -76,7 +76,9 @@ class Engine:
         self._upkeep = threading.Thread(target=self._keep_in_order, name="xlda-upkeep", daemon=True)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], keeping: Keeping | None = None, vfs: str | None = None) -> Engine:
+    def open(
+        cls, path: str | os.PathLike[str], keeping: Keeping | None = None, vfs: str | None = None
+    ) -> Engine:
         """The service's side of a model file, or of a new one."""
         places = Places.of(path)
         if places.model.is_dir():
@@ -207,7 +209,9 @@ class Engine:
         Gives the number of the last event that is in it.
         """
         with self._checkpoint_turn:
-            if not self.machine.is_started or (self.machine.seq == self.saved_seq and self.places.model.exists()):
+            if not self.machine.is_started or (
+                self.machine.seq == self.saved_seq and self.places.model.exists()
+            ):
                 return self.saved_seq
             view, seq = self._view()
             unfinished = self.places.model.with_name(f".{self.places.model.name}.checkpoint")

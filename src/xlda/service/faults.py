@@ -13,6 +13,14 @@ import signal
 
 VARIABLE = "XLDA_FAULT"
 NAMES = (
+    "before-commit",
+    "after-commit",
+    "before-answer",
+    "checkpoint-before-rename",
+    "checkpoint-after-rename",
+    "fold-before-commit",
+    "fold-after-commit",
+    "restore-before-rename",
     "photo-before-rename",
     "photo-after-rename",
     "photo-before-delete",

@@ -26,7 +26,11 @@ def fold(db: apsw.Connection, machine: Machine, photos: PhotoStore, saved_seq: i
     Embeddings of their samples are added up by class, since undoing a merge may need their sum; those of
     samples that were taken away are erased, and their photos with them.
     """
-    before = (datetime.now(UTC) - timedelta(days=undo_days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    before = (
+        (datetime.now(UTC) - timedelta(days=undo_days))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
     n_folded = 0
     while True:
         young = one(db, "SELECT min(seq) FROM events WHERE time >= ?", (before,))[0]
@@ -49,7 +53,9 @@ def _fold_until(db: apsw.Connection, machine: Machine, last: int) -> list[str]:
         rows = [SampleRow(*row) for row in db.execute(old, (last,))]
         gone = [row for row in rows if row.home is None]
         _add_up(db, machine, [row for row in rows if row.home is not None])
-        db.executemany("UPDATE samples SET embedding = NULL WHERE number = ?", [(row.number,) for row in rows])
+        db.executemany(
+            "UPDATE samples SET embedding = NULL WHERE number = ?", [(row.number,) for row in rows]
+        )
         db.executemany("DELETE FROM samples WHERE number = ?", [(row.number,) for row in gone])
         db.execute("DELETE FROM events WHERE seq <= ?", (last,))
         db.execute("DELETE FROM undone WHERE seq <= ?", (last,))

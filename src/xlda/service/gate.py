@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xlda.service.problems import KIND, Problem
-from xlda.service.tokens import Token, Tokens
+from xlda.service.tokens import Token, TokenFile
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 COOKIE = "xlda_session"
@@ -27,9 +27,12 @@ HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    ),
 ]
-EVERYTHING = Token("everyone", frozenset({"admin", "sync"}))
+EVERYTHING = Token("everyone", ("admin", "sync"))
 
 
 class Hosts:
@@ -90,7 +93,7 @@ class Gate:
         self,
         app: ASGIApp,
         hosts: Hosts,
-        tokens: Tokens | None,
+        tokens: TokenFile | None,
         sessions: Sessions,
         most_bytes: int,
         rate: float,
@@ -126,7 +129,8 @@ class Gate:
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._hosts.allows(hosts[0].decode("latin-1"), scope):
             raise Problem(
-                403, "This service does not go by that host name. Allow it with --allow-host when it is started."
+                403,
+                "This service does not go by that host name. Allow it with --allow-host when it is started.",
             )
         self._check_origin(scope, headers)
         scope["xlda.token"] = self._token(scope, headers)
@@ -179,7 +183,9 @@ class Gate:
         if client is None:
             client = self._clients[name] = _Client(self._rate)
         if client.n_in_flight >= MOST_IN_FLIGHT or not client.may_come(self._rate):
-            raise Problem(429, "Too many requests from this client. Wait a little between them.", retry_after=1)
+            raise Problem(
+                429, "Too many requests from this client. Wait a little between them.", retry_after=1
+            )
         return client
 
 
@@ -283,7 +289,9 @@ def require(scope: Any, needed: str) -> Token:
 
 
 def _too_large(most_bytes: int) -> Problem:
-    return Problem(413, f"The body is larger than {most_bytes / 1e6:g} MB, which is the limit. Send a smaller one.")
+    return Problem(
+        413, f"The body is larger than {most_bytes / 1e6:g} MB, which is the limit. Send a smaller one."
+    )
 
 
 def _headers(scope: Scope) -> dict[bytes, list[bytes]]:

@@ -35,7 +35,9 @@ class Machine:
         self.lock = threading.RLock()
         self.position = Position(0, b"")  # of the last event that is in it
         self.label_of: dict[str, Label] = {}  # of classes that the classifier knows, by id
-        self._identity: BackboneIdentity | None = None  # of the next samples, which the classifier is not told
+        self._identity: BackboneIdentity | None = (
+            None  # of the next samples, which the classifier is not told
+        )
         if self.is_started:
             self.label_of = {number: label for label, number in classifier.class_ids_.items()}
 

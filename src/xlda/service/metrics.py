@@ -48,7 +48,10 @@ class Metrics:
             "samples": ("Samples that were learned.", engine.book.n_samples()),
             "seq": ("The last event.", engine.machine.seq),
             "checkpoint_seq": ("The last event that is in the model file.", max(engine.saved_seq, 0)),
-            "photos_waiting": ("Photos that wait for the network.", 0 if workers is None else workers.waiting),
+            "photos_waiting": (
+                "Photos that wait for the network.",
+                0 if workers is None else workers.waiting,
+            ),
             "changes_waiting": ("Changes that wait for the disk.", engine.writer.n_waiting),
             "listeners": ("Who listens to events.", len(service.hub)),
             "failed": ("Whether nothing can be learned any more.", int(engine.writer.failure is not None)),

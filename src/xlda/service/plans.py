@@ -200,7 +200,12 @@ def merge_classes(class_id: str, other_id: str, if_match: str | None) -> Plan:
     def plan(change: Change) -> dict[str, Any]:
         into, other = _matching(change, class_id, if_match), change.class_of(other_id)
         change.merge(into, other)
-        change.about |= {"old": str(other.label), "new": str(into.label), "class_id": into.id, "other": other.id}
+        change.about |= {
+            "old": str(other.label),
+            "new": str(into.label),
+            "class_id": into.id,
+            "other": other.id,
+        }
         return {"id": into.id}
 
     return plan

@@ -19,4 +19,10 @@ class Problem(Exception):  # noqa: N818 (what it is called in HTTP)
     def to_json(self) -> dict[str, Any]:
         """As it is sent."""
         title = HTTPStatus(self.status).phrase
-        return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail, **self.more}
+        return {
+            "type": "about:blank",
+            "title": title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.more,
+        }

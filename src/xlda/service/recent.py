@@ -52,9 +52,7 @@ class Recent:
 
     def _forget_old(self) -> None:
         long_ago = time.monotonic() - SECONDS
-        while self._asked and (
-            len(self._asked) > MOST or next(iter(self._asked.values())).at < long_ago
-        ):
+        while self._asked and (len(self._asked) > MOST or next(iter(self._asked.values())).at < long_ago):
             asked_id, _ = self._asked.popitem(last=False)
             self.n_bytes -= self._with_content.pop(asked_id, 0)
         while self.n_bytes > MOST_BYTES and len(self._with_content) > 1:

@@ -62,7 +62,13 @@ class Review:
 
     def _write(self, items: list[Item]) -> None:
         rows = [
-            (item.id, item.time, item.embedding.astype(np.float32).tobytes(), item.photo, json.dumps(item.judged))
+            (
+                item.id,
+                item.time,
+                item.embedding.astype(np.float32).tobytes(),
+                item.photo,
+                json.dumps(item.judged),
+            )
             for item in items
         ]
         with self._db as db:
@@ -102,7 +108,9 @@ def grouped(items: list[Item]) -> list[list[Item]]:
     groups: list[list[Item]] = []
     firsts: list[Array] = []
     for item in items:
-        direction = np.sqrt(np.maximum(item.embedding, 0.0)) if (item.embedding >= 0).all() else item.embedding
+        direction = (
+            np.sqrt(np.maximum(item.embedding, 0.0)) if (item.embedding >= 0).all() else item.embedding
+        )
         direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
         likeness = [float(first @ direction) if len(first) == len(direction) else 0.0 for first in firsts]
         best = int(np.argmax(likeness)) if likeness else -1

@@ -119,7 +119,12 @@ def _warm() -> None:
 
 
 def _made(
-    settings: Settings, engine: Engine, backbone: Any, why_not: str, say: Callable[[str], object], is_new: bool
+    settings: Settings,
+    engine: Engine,
+    backbone: Any,
+    why_not: str,
+    say: Callable[[str], object],
+    is_new: bool,
 ) -> Server:
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     hosts = Hosts((*settings.allow_hosts, settings.host))
@@ -202,7 +207,9 @@ def started_lines(settings: Settings, service: Service, url: str, is_new: bool) 
     what = f"{n_classes:,} classes" if n_classes else "a new model" if is_new else "an empty model"
     lines = []
     if is_new and keeping.photos:
-        lines.append(f"Small photos are kept in {engine.places.photos}, up to {keeping.photo_bytes / 1e9:g} GB.")
+        lines.append(
+            f"Small photos are kept in {engine.places.photos}, up to {keeping.photo_bytes / 1e9:g} GB."
+        )
     elif is_new:
         lines.append("No photos are kept (--no-photos): another backbone will mean starting anew.")
     return [*lines, f"{settings.model} ({what}) is served at {url}"]
@@ -213,7 +220,9 @@ def started_lines(settings: Settings, service: Service, url: str, is_new: bool) 
 
 def _log_to_stderr(as_json: bool) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(
+        JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    )
     for name in ("xlda", "uvicorn.error"):
         log = logging.getLogger(name)
         log.handlers[:] = [handler]
@@ -227,7 +236,8 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
         found = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -158,7 +158,9 @@ def _adopt(db: apsw.Connection, machine: Machine) -> None:
     seq = logs.last_position(db).seq
     with db:
         gone = [(class_id,) for label, class_id in renamed]
-        db.executemany("UPDATE classes SET is_removed = 1 WHERE id = ?", gone)  # so that labels may be swapped
+        db.executemany(
+            "UPDATE classes SET is_removed = 1 WHERE id = ?", gone
+        )  # so that labels may be swapped
         if renamed or (seq and inserted):
             labels_in_file = {label for _, label in news}
             stale = [
@@ -172,9 +174,7 @@ def _adopt(db: apsw.Connection, machine: Machine) -> None:
                 "UPDATE classes SET label = ?, parent = NULL, is_there = 1, is_removed = 0 WHERE id = ?",
                 (label, class_id),
             )
-        db.executemany(
-            "INSERT INTO classes(id, label, is_there, from_file) VALUES (?, ?, 1, ?)", inserted
-        )
+        db.executemany("INSERT INTO classes(id, label, is_there, from_file) VALUES (?, ?, 1, ?)", inserted)
     for new, label in news:
         classifier.class_ids_[label] = new
     machine.label_of = {new: label for new, label in news}

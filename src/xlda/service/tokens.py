@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from xlda._internal.files import replaced
-from xlda.errors import DamagedFileError, NewerFileError
+from xlda.errors import DamagedFileError, NewerFileError, XLDAError
 
 VERSION = 1  # of the file
 PREFIX = "xlda_"  # so that a token that lies about is known for what it is
@@ -29,7 +31,10 @@ SCOPES = {  # and what each includes
     "admin": {"read", "teach", "admin"},
     "sync": {"read", "sync"},
 }
+LOOK = 1.0  # seconds between two looks at the file
 MODE = 0o600  # of the file: its owner's business
+
+log = logging.getLogger("xlda.service")
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -104,6 +109,10 @@ class Tokens:
                 found = token
         return found
 
+    def named(self, name: str) -> Token | None:
+        """The token of this name."""
+        return next((token for token in self._tokens if token.name == name), None)
+
     def with_new(self, name: str, scopes: list[str]) -> tuple[Self, str]:
         """These and a new one, and its text, which nobody can ask for again."""
         if not _NAME.fullmatch(name):
@@ -125,6 +134,34 @@ class Tokens:
             known = ", ".join(token.name for token in self._tokens) or "none at all"
             raise ValueError(f"There is no token {name!r}; there is {known}.")
         return type(self)(left)
+
+
+class TokenFile:
+    """The tokens of a file as it is now: one that was removed there counts no more, within a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._tokens = path, Tokens.read(path)
+        self._stamp, self._looked = path.stat().st_mtime_ns, time.monotonic()
+
+    def of(self, text: str) -> Token | None:
+        """The token with this text."""
+        return self._current().of(text)
+
+    def named(self, name: str) -> Token | None:
+        """The token of this name."""
+        return self._current().named(name)
+
+    def _current(self) -> Tokens:
+        now = time.monotonic()
+        if now - self._looked > LOOK:
+            self._looked = now
+            try:
+                stamp = self._path.stat().st_mtime_ns
+                if stamp != self._stamp:
+                    self._tokens, self._stamp = Tokens.read(self._path), stamp
+            except (OSError, XLDAError) as error:
+                log.error("tokens cannot be read, so the last ones still count: %s", error)
+        return self._tokens
 
 
 def _hashed(text: str) -> str:

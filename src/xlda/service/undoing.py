@@ -42,7 +42,9 @@ def _undoable(change: Change, seq: int) -> Event:
         raise Problem(404, f"There is no event {seq}.")
     by = one(change.db, "SELECT by FROM undone WHERE seq = ?", (seq,))
     if by is not None:
-        raise Problem(409, f"Event {seq} was undone by event {by[0]}. Undo that one to have it again.", by=by[0])
+        raise Problem(
+            409, f"Event {seq} was undone by event {by[0]}. Undo that one to have it again.", by=by[0]
+        )
     if not event.body.get("samples") and not event.body.get("classes"):
         raise Problem(409, f"Event {seq} changed nothing that could be undone.")
     return event

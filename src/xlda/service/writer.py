@@ -65,7 +65,9 @@ class Writer:
     acknowledged any more, and what was not acknowledged is found or not found after the next start.
     """
 
-    def __init__(self, db: apsw.Connection, folder: Path, machine: Machine, book: Book, last: Position) -> None:
+    def __init__(
+        self, db: apsw.Connection, folder: Path, machine: Machine, book: Book, last: Position
+    ) -> None:
         self._db, self._folder, self.machine, self.book = db, folder, machine, book
         self.last = last
         self.failure: str | None = None
@@ -180,7 +182,11 @@ class Writer:
             db.execute("RELEASE change")
             return error if isinstance(error, Problem) else _unexpected(error)
         if not change.is_empty:
-            told = {"class_ids": sorted({effect[0] for effect in change.of_classes})} if change.of_classes else {}
+            told = (
+                {"class_ids": sorted({effect[0] for effect in change.of_classes})}
+                if change.of_classes
+                else {}
+            )
             change.about = {**told, **change.about}
             event = logs.append(
                 db, self.last, wanted.actor, wanted.operation, wanted.group, change.undoes, change.body()
@@ -247,7 +253,9 @@ def answered_before(db: apsw.Connection, key: str, fingerprint: bytes) -> Answer
     if row is None:
         return None
     if row[0] != fingerprint:
-        return Problem(422, "This Idempotency-Key was used for another request. Use a new key for each change.")
+        return Problem(
+            422, "This Idempotency-Key was used for another request. Use a new key for each change."
+        )
     return Answer(row[1], json.loads(row[2]), is_replayed=True)
 
 
