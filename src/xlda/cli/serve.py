@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +12,7 @@ import typer
 from xlda._internal.extras import needs
 from xlda.cli.console import say
 
-VARIABLES = (  # that mean something to one command or another
-    "MODEL HOST PORT TLS TOKEN_FILE ALLOW_HOST TRUSTED_PROXY BACKBONE PHOTOS PHOTOS_LIMIT REVIEW UNDO_DAYS "
-    "BODY_LIMIT RATE LOG_JSON REEMBED SERVER TOKEN DATA FAULT"
-).split()
+OTHERS = {"XLDA_SERVER", "XLDA_TOKEN", "XLDA_DATA", "XLDA_FAULT"}  # variables that are no options of this
 AUTO = "auto"
 
 
@@ -110,8 +108,10 @@ def serve(
     if tls is not None and AUTO in tls:
         raise typer.BadParameter("--tls auto comes with the page; until then give a certificate and its key.")
     try:
-        from xlda.service.server import Keeping, Limits, Settings
+        from xlda.service.engine import Keeping
+        from xlda.service.server import Settings
         from xlda.service.server import serve as run
+        from xlda.service.service import Limits
     except ImportError as error:
         raise needs("`xlda serve`", str(error.name), "serve") from None
     settings = Settings(
@@ -130,7 +130,7 @@ def serve(
     if reembed:
         from xlda.service.reembedding import reembed as embed_again
 
-        embed_again(settings, say)
+        embed_again(model, backbone, settings.keeping, say)
     run(settings, say)
 
 
@@ -142,6 +142,8 @@ def _file(name: str, option: str) -> Path:
 
 def _check_variables() -> None:
     """Refuse a variable that nobody would look at: it was meant to say something."""
+    options = (f"XLDA_{name.upper()}" for name in inspect.signature(serve).parameters)
+    known = OTHERS.union(options)
     for name in os.environ:
-        if name.startswith("XLDA_") and name.removeprefix("XLDA_") not in VARIABLES:
+        if name.startswith("XLDA_") and name not in known:
             raise typer.BadParameter(f"The environment variable {name} is not an option of xlda.")

@@ -61,8 +61,8 @@ def _advice(engine: Engine, label: str, count: float) -> tuple[float | None, str
     for confusion in found.classes.confused:
         if str(confusion.label) == label:
             return 1.0 - confusion.share, (
-                f"It is taken for {confusion.taken_for} in {confusion.share:.0%} of cases: teach photos of both "
-                "that show the difference."
+                f"It is taken for {confusion.taken_for} in {confusion.share:.0%} of cases: teach photos of "
+                "both that show the difference."
             )
     for figure in found.classes.need_samples:
         if str(figure.label) == label:

@@ -20,7 +20,7 @@ from xlda.service.docs_page import docs_page
 from xlda.service.gate import Gate, Hosts, Sessions
 from xlda.service.metrics import Metrics
 from xlda.service.problems import Problem
-from xlda.service.requests_in import problem_response, service_of
+from xlda.service.requests_in import needs, problem_response, service_of
 from xlda.service.service import Service
 from xlda.service.tokens import TokenFile
 
@@ -29,10 +29,12 @@ logger = logging.getLogger("xlda.service")
 FRONT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{name} · xlda</title>
-<style>body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem }}</style>
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem }}
+</style>
 <h1>{name}</h1>
 <p>An xlda service is running here: it recognises what it was taught, and learns more while it serves.</p>
-<p>{n} classes, {samples} samples. <a href="docs">All calls</a>, <a href="openapi.json">as an OpenAPI document</a>.</p>
+<p>{what}<a href="docs">All calls</a>, <a href="openapi.json">as an OpenAPI document</a>.</p>
 </html>
 """
 
@@ -76,9 +78,10 @@ def _add_plain(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def front(request: Request) -> Response:
         engine = service_of(request).engine
-        name = html.escape(engine.places.model.name)
-        n_samples = f"{engine.book.n_samples():,.0f}"
-        return HTMLResponse(FRONT.format(name=name, n=f"{len(engine.book):,}", samples=n_samples))
+        token, what = request.scope["xlda.token"], ""
+        if token is not None and token.may("read"):
+            what = f"{len(engine.book):,} classes, {engine.book.n_samples():,.0f} samples. "
+        return HTMLResponse(FRONT.format(name=html.escape(engine.places.model.name), what=what))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -92,7 +95,7 @@ def _add_plain(app: FastAPI) -> None:
     async def readyz(request: Request) -> Response:
         service = service_of(request)
         workers, writer = service.workers, service.engine.writer
-        found = {
+        found: dict[str, Any] = {
             "ready": service.is_ready and writer.failure is None,
             "photos_waiting": 0 if workers is None else workers.waiting,
             "photos_under_way": 0 if workers is None else workers.busy,
@@ -103,7 +106,7 @@ def _add_plain(app: FastAPI) -> None:
             found["failure"] = writer.failure
         return JSONResponse(found, 200 if found["ready"] else 503)
 
-    @app.get("/metrics", include_in_schema=False)
+    @app.get("/metrics", include_in_schema=False, dependencies=[needs("read")])
     async def metrics(request: Request) -> Response:
         found = request.app.state.metrics
         service = service_of(request)

@@ -1,4 +1,4 @@
-"""Embeddings as programs send them: .npy and .npz, read without running anything and without trusting sizes."""
+"""Embeddings as programs send them: .npy and .npz files, of which nothing is run and no size is trusted."""
 
 from __future__ import annotations
 

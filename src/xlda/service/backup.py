@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
@@ -25,11 +27,10 @@ VERSION = 1
 MANIFEST, MODEL, LOG = "manifest.json", "model.xlda", "log.sqlite"
 PHOTO = re.compile(r"photos/[0-9a-f]{2}/[0-9a-f]{64}\.jpg")
 PIECE = 1 << 20  # bytes
-LATEST = (2107, 12, 31, 23, 59, 58)
 
 
 def backup(engine: Engine) -> Iterator[bytes]:
-    """A zip file, piece by piece. Its log is that of one event; what the model has not got of it is replayed."""
+    """A zip file, piece by piece. Its log is that of one event, of which the model may have less."""
     if not engine.places.model.exists() and engine.machine.is_started:
         engine.checkpoint()
     copy = engine.places.folder / f".backup-{secrets.token_hex(8)}.sqlite"
@@ -62,7 +63,7 @@ class _Nothing:
 
 def _zipped(engine: Engine, manifest: dict[str, Any], model: BinaryIO | None, log: Path) -> Iterator[bytes]:
     pieces = Pieces()
-    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         archive.writestr(MANIFEST, json.dumps(manifest))
         if model is not None:
             yield from _added(archive, pieces, MODEL, model)
@@ -77,25 +78,27 @@ def _zipped(engine: Engine, manifest: dict[str, Any], model: BinaryIO | None, lo
 
 
 def _added(archive: zipfile.ZipFile, pieces: Pieces, name: str, file: BinaryIO) -> Iterator[bytes]:
-    with archive.open(zipfile.ZipInfo(name, LATEST[:1] + (1, 1, 0, 0, 0)), "w", force_zip64=True) as entry:
+    with archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry:
         while piece := file.read(PIECE):
             entry.write(piece)
             yield pieces.taken()
 
 
-class Pieces:
+class Pieces(io.RawIOBase):
     """A file that is only written to, and taken away piece by piece."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._written: list[bytes] = []
 
-    def write(self, content: bytes) -> int:
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, content: Any) -> int:
         """The next piece."""
         self._written.append(bytes(content))
         return len(content)
-
-    def flush(self) -> None:
-        """Nothing waits."""
 
     def taken(self) -> bytes:
         """All that was written since."""
@@ -158,21 +161,18 @@ def _unpack(file: Path, folder: Path) -> int:
 
 def image_folder(engine: Engine) -> Iterator[bytes]:
     """All photos of samples as a zip file: `label/hash.jpg`, and `metadata.csv` with a line for each."""
-    import csv
-    import io
-
     tree = (
         "WITH RECURSIVE tree(number, root) AS (SELECT number, number FROM classes WHERE parent IS NULL AND "
         "is_there AND NOT is_removed UNION SELECT classes.number, tree.root FROM classes, tree WHERE "
-        'classes.parent = tree.number) SELECT roots.label, samples.photo, samples.id, samples."group" FROM samples '
-        "JOIN tree ON samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
+        'classes.parent = tree.number) SELECT roots.label, samples.photo, samples.id, samples."group" FROM '
+        "samples JOIN tree ON samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
         "WHERE samples.photo IS NOT NULL ORDER BY samples.number"
     )
     pieces, lines = Pieces(), io.StringIO()
     table = csv.writer(lines)
     table.writerow(["file_name", "label", "sample_id", "group"])
     written: set[str] = set()
-    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for label, photo, sample_id, group in engine.rows(tree):
             content = engine.photos.read(photo)
             if content is None:

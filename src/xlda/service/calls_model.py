@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import closing
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -141,7 +142,7 @@ async def _stream(service: Service, start: int) -> AsyncIterator[str]:
     with service.hub.listening() as queue:
         yield ": events of an xlda service\n\n"
         last = start
-        while some := await service.read(lambda: _events(service, last)):
+        while some := await service.read(partial(_events, service, last)):
             for event in some:
                 yield _told(event.to_json())
             last = some[-1].seq

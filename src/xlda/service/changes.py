@@ -193,9 +193,9 @@ class Change:
         """The class with this label, made if there is none."""
         return self.labelled(label) or self.create(label)
 
-    def create(self, label: Label) -> ClassRow:
-        """A new class."""
-        class_id = secrets.token_hex(16)
+    def create(self, label: Label, class_id: str | None = None) -> ClassRow:
+        """A new class, with an id of its own unless one is given."""
+        class_id = class_id or secrets.token_hex(16)
         self.db.execute(
             "INSERT INTO classes(id, label, is_there, touched) VALUES (?, ?, 1, ?)",
             (class_id, label, self.seq),

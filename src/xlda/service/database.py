@@ -138,8 +138,8 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     version = int(connection.pragma("user_version"))
     if version > VERSION:
         raise NewerFileError(
-            f"{path} is of version {version}, which a newer xlda has written; this one knows up to {VERSION}. "
-            "Install a newer xlda to open it."
+            f"{path} is of version {version}, which a newer xlda has written; this one knows up to "
+            f"{VERSION}. Install a newer xlda to open it."
         )
     if version < VERSION:
         if version not in MIGRATIONS:

@@ -108,6 +108,11 @@ class Engine:
             self.db.close()
             self._lock.give_back()
 
+    def finish(self) -> None:
+        """Write what was learned, where nobody has started this, and let go of the model."""
+        self.checkpoint(writer_has_ended=True)
+        self.abandon()
+
     def abandon(self) -> None:
         """Let go of the model without writing anything; nobody may use it any more."""
         self._stop.set()

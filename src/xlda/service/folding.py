@@ -75,8 +75,8 @@ def _add_up(db: apsw.Connection, machine: Machine, rows: list[SampleRow]) -> Non
         known = one(db, "SELECT count, mean FROM folded WHERE home = ?", (home,))
         if known is not None:
             block = block.plus(Block(known[0], np.frombuffer(known[1], np.float64)))
-        row = (home, block.count, block.mean.tobytes())
-        db.execute("INSERT OR REPLACE INTO folded(home, count, mean) VALUES (?, ?, ?)", row)
+        new = (home, block.count, block.mean.tobytes())
+        db.execute("INSERT OR REPLACE INTO folded(home, count, mean) VALUES (?, ?, ?)", new)
 
 
 def _delete_photos(db: apsw.Connection, photos: PhotoStore, names: list[str]) -> None:

@@ -168,8 +168,8 @@ class Gate:
             return None
         for line in headers.get(b"cookie", []):
             for part in line.decode("latin-1").split(";"):
-                name, _, value = part.strip().partition("=")
-                if name == COOKIE and (found := self._sessions.name_of(value)) is not None:
+                name, _, text = part.strip().partition("=")
+                if name == COOKIE and (found := self._sessions.name_of(text)) is not None:
                     return self._tokens.named(found)
         return None
 

@@ -9,7 +9,7 @@ from xlda._internal.arrays import Array
 from xlda.labels import Label
 from xlda.service.engine import Engine
 
-NOTHING = {"label": None, "class_id": None, "probability": None, "p_known": None, "top": []}
+NOTHING: dict[str, Any] = {"label": None, "class_id": None, "probability": None, "p_known": None, "top": []}
 
 
 def predictions(

@@ -120,7 +120,8 @@ def embedding_digest(embedding: bytes | memoryview) -> str:
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    return Event(*row[:6], json.loads(row[6]) if row[6] else [], json.loads(row[7]), row[8])
+    undoes: list[int] = json.loads(row[6]) if row[6] else []
+    return Event(row[0], row[1], row[2], row[3], row[4], row[5], undoes, json.loads(row[7]), row[8])
 
 
 def _checksum(before: bytes, row: tuple[Any, ...]) -> bytes:

@@ -100,7 +100,7 @@ class Machine:
             if some:
                 labels = [self._label(class_id, label) for class_id, label, _ in some]
                 found = [samples[sample_id] for _, _, sample_id in some]
-                groups = [one.group for one in found] if some is grouped else None
+                groups = [str(one.group) for one in found] if some is grouped else None
                 embeddings = np.stack([one.embedding for one in found])
                 self.classifier.partial_fit(embeddings, labels, groups=groups)
                 for class_id, _, _ in some:
@@ -156,4 +156,4 @@ class Machine:
         calibration = self.classifier._model.calibration if self.is_started else None
         if calibration is not None and calibration.can_tell and (not class_id or class_id in self.label_of):
             truth = None if class_id is None else self.label_of[class_id]
-            self.classifier.confirm(unpacked(embedding)[None], [truth])
+            self.classifier.confirm(unpacked(embedding)[None], np.array([truth], object))

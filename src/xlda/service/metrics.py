@@ -31,7 +31,7 @@ class Metrics:
             "xlda_request_seconds", "How long they took.", names, registry=self._registry, buckets=SECONDS
         )
         ProcessCollector(registry=self._registry)
-        self._registry.register(self)  # type: ignore[arg-type]
+        self._registry.register(self)
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""

@@ -43,7 +43,7 @@ def correct(sample: NewSample, old: str | None, identity: BackboneIdentity | Non
 
 
 def _taught(change: Change, sample: NewSample, identity: BackboneIdentity | None) -> dict[str, Any]:
-    _note_backbone(change, identity)
+    note_backbone(change, identity)
     is_new = change.labelled(sample.label) is None
     [row] = change.add([sample])
     home = change.numbered(row.home or 0)
@@ -51,7 +51,8 @@ def _taught(change: Change, sample: NewSample, identity: BackboneIdentity | None
     return {"id": row.id, "label": str(home.label), "class_id": home.id, "new_class": is_new}
 
 
-def _note_backbone(change: Change, identity: BackboneIdentity | None) -> None:
+def note_backbone(change: Change, identity: BackboneIdentity | None) -> None:
+    """Note what makes the embeddings, where nobody knows yet."""
     classifier = change.machine.classifier
     if identity is None or change.fact("backbone") is not None:
         return
@@ -184,7 +185,7 @@ def remove_class(class_id: str, if_match: str | None, final: bool) -> Plan:
         if change.machine.is_of_layer(row.id) and not final:
             raise Problem(
                 409,
-                f"Class {row.label} comes from a converted layer, so that its removal cannot be undone whole. "
+                f"Class {row.label} comes from a converted layer: its removal cannot be undone whole. "
                 "Send ?final=true to remove it all the same.",
             )
         change.remove(row)
@@ -235,7 +236,7 @@ def apply_review(ids: list[str], samples: list[NewSample], identity: BackboneIde
     def plan(change: Change) -> dict[str, Any]:
         rows = []
         if samples:
-            _note_backbone(change, identity)
+            note_backbone(change, identity)
             rows = change.add(samples)
             change.about |= {"label": str(samples[0].label), "n": len(rows)}
         else:

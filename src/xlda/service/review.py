@@ -86,8 +86,7 @@ class Review:
         """All, or those with these ids, the newest first."""
         with closing(self._reading()) as db:
             rows = db.execute(f"SELECT {COLUMNS} FROM review ORDER BY time DESC")
-            found = [_item(row) for row in rows if ids is None or row[0] in ids]
-        return found
+            return [_item(row) for row in rows if ids is None or row[0] in ids]
 
     def find(self, item_id: str) -> Item | None:
         """The one with this id."""

@@ -6,10 +6,8 @@ import asyncio
 import ipaddress
 import json
 import logging
-import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +25,7 @@ from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.gate import Hosts
 from xlda.service.places import Places
+from xlda.service.reembedding import finish_exchange
 from xlda.service.service import Limits, Service, new_secret
 from xlda.service.tokens import TokenFile
 
@@ -59,6 +58,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     _check(settings)
     _log_to_stderr(settings.log_json)
     sys.setswitchinterval(SWITCH)
+    finish_exchange(Places.of(settings.model))
     is_new = not settings.model.exists()
     engine, backbone, why_not = _opened(settings, vfs)
     try:
@@ -107,7 +107,8 @@ def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
         known = engine.identity
         if chosen is not None or (known is not None and known.identity is not None):
             engine.abandon()
-            raise
+            hint = " Give --reembed to make a new model of the photos that are kept." if chosen else ""
+            raise OtherBackboneError(f"{error}{hint}") from error
         return engine, None, str(error).replace("with backbone=", "with --backbone")
     except BaseException:
         engine.abandon()

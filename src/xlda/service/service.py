@@ -22,6 +22,7 @@ from xlda.service.changes import NewSample
 from xlda.service.engine import Engine
 from xlda.service.hub import Hub
 from xlda.service.judging import predictions
+from xlda.service.log import Event
 from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullError, small_jpeg
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
@@ -69,8 +70,13 @@ class Service:
 
     def start(self) -> None:
         """Begin to take requests."""
-        loop = asyncio.get_running_loop()
-        self.engine.writer.on_events = lambda events: loop.call_soon_threadsafe(self.hub.tell, events)
+        self._begin(asyncio.get_running_loop())
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        def tell(events: list[Event]) -> None:
+            loop.call_soon_threadsafe(self.hub.tell, events)
+
+        self.engine.writer.on_events = tell
         self.engine.start()
         self.is_ready = True
 
@@ -89,14 +95,12 @@ class Service:
         self.engine.close()
 
     async def take_over(self, file: Path) -> int:
-        """Go on with what a backup has, in place of a model that has learned nothing; gives its last event."""
+        """Go on with what a backup has, in place of an empty model; gives its last event."""
         loop = asyncio.get_running_loop()
         engine = self.engine
         self.is_ready = False
         seq = await self.read(lambda: self._exchange(engine, file))
-        self.engine.writer.on_events = lambda events: loop.call_soon_threadsafe(self.hub.tell, events)
-        self.engine.start()
-        self.is_ready = True
+        self._begin(loop)
         return seq
 
     def _exchange(self, engine: Engine, file: Path) -> int:

@@ -128,10 +128,10 @@ class AnyShape(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-def responses(shape: type[BaseModel], *statuses: int, status: int = 200, **more: Any) -> dict[int | str, Any]:
+def responses(shape: type[BaseModel], *statuses: int, status: int = 200) -> dict[int | str, Any]:
     """Answers of a call: what it gives, and how it can be refused."""
-    refused = {
+    refused: dict[int | str, Any] = {
         code: {"model": ProblemShape, "content": {"application/problem+json": {}}, "description": "Refused."}
         for code in (400, 401, 403, 413, 422, 429, 503, *statuses)
     }
-    return {status: {"model": shape, "description": "Done."}, **refused, **more}
+    return {status: {"model": shape, "description": "Done."}, **refused}

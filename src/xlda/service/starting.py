@@ -142,7 +142,7 @@ def _samples_of(db: apsw.Connection, path: Path, events: Iterable[Event]) -> dic
 
 
 def _adopt(db: apsw.Connection, machine: Machine) -> None:
-    """Have all classes of the model in the database: those it came with, and what commands did to it since."""
+    """Have all classes of the model in the database: also what commands have made of it since."""
     classifier = machine.classifier
     labels: list[Label] = classifier.classes_.tolist() if machine.is_started else []
     id_of = dict(classifier.class_ids_) if machine.is_started else {}
@@ -177,4 +177,4 @@ def _adopt(db: apsw.Connection, machine: Machine) -> None:
         db.executemany("INSERT INTO classes(id, label, is_there, from_file) VALUES (?, ?, 1, ?)", inserted)
     for new, label in news:
         classifier.class_ids_[label] = new
-    machine.label_of = {new: label for new, label in news}
+    machine.label_of = dict(news)

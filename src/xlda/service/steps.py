@@ -1,4 +1,4 @@
-"""What an event has the model do: steps that stand in the log, and make the same model whenever they are taken.
+"""What an event has the model do: steps that stand in the log, and always make the same model.
 
 Each is a list that JSON can hold. Classes have ids here, since labels change.
 
@@ -13,7 +13,8 @@ Each is a list that JSON can hold. Classes have ids here, since labels change.
 from __future__ import annotations
 
 import base64
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from xlda._internal.arrays import Array
 Step = list[Any]
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Block:
     """Some samples of a class as one: how many, and their mean (d,), float64, as the model has it."""
 
     count: float

@@ -1,4 +1,4 @@
-"""Undoing events, exactly: each effect is turned round, unless something that came later stands in the way."""
+"""Undoing events, exactly: each effect is turned round, unless something later stands in the way."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def _move(change: Change, rows: list[SampleRow], target: str | None) -> None:
     if not root.is_current:
         raise Problem(
             409,
-            f"Class {root.label}, which its samples were of, is no more: event {root.touched} changed it. Undo "
-            "that first.",
+            f"Class {root.label}, which its samples were of, is no more: event {root.touched} changed it. "
+            "Undo that first.",
             by=root.touched,
         )
     change.move(rows, to)
