@@ -107,6 +107,22 @@ def test_a_view_that_nobody_looks_at_costs_nothing(rng):
     assert not moments.views
 
 
+def test_a_mean_that_changes_while_all_are_read_is_as_it_was(rng):
+    moments = Moments(D)
+    moments.update(rng.normal(size=(30, D)), np.arange(30) % 10)
+    view, before = MomentsView(moments, with_covariance=False), moments.means
+    moments.update(rng.normal(size=(1, D)), [3])
+
+    class Meanwhile(dict):
+        def __getitem__(self, row):
+            found = dict.__getitem__(self, row)
+            moments.update(rng.normal(size=(1, D)), [7])
+            return found
+
+    view._kept = Meanwhile(view._kept)
+    np.testing.assert_array_equal(view.means, before)
+
+
 def test_a_view_read_while_another_thread_learns(rng):
     moments = Moments(D)
     X, y = drawn(rng, 400, 1)

@@ -7,6 +7,7 @@ many keeps those whose embeddings have.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -300,6 +301,12 @@ class KeptSamples:
             "_embeddings": self._embeddings[slots],
             "_entries": self._entries._replaced(np.arange(len(slots))),
         }
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> KeptSamples:
+        state, other = self.__getstate__(), KeptSamples.__new__(KeptSamples)
+        embeddings = state.pop("_embeddings")  # which is a copy by now
+        other.__dict__.update(copy.deepcopy(state, memo), _embeddings=embeddings)
+        return other
 
 
 class _Entries:

@@ -66,7 +66,7 @@ class MomentsView(Moments):
 
     def _offsets_of(self, rows: Rows | slice) -> Array:
         offsets = self._offsets[: self._n_classes][rows].copy()
-        changed = self._is_kept[rows]  # read after them: what changes later was copied before
+        changed = self._is_kept[rows].copy()  # read after them, once: what changes later was copied before
         if changed.any():
             numbers = np.arange(self._n_classes)[rows][changed].tolist()
             offsets[changed] = [self._kept[number] for number in numbers]
