@@ -1,9 +1,12 @@
-# Both commands make their own environment in .venv the first time and reuse it after that.
+# All commands make their own environment in .venv the first time and reuse it after that.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test report dist clean
+.PHONY: serve test demo report dist clean
+
+serve: $(READY)
+	$(BIN)/xlda serve shop.xlda
 
 demo: $(READY)
 	$(BIN)/xlda demo

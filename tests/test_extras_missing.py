@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from cli_shop import OLD, paint
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 METADATA = "Metadata-Version: 2.1\nName: xlda\nVersion: 0.1.0\nProvides-Extra: images\n"
@@ -43,6 +45,19 @@ def build_wheel(folder, settings=None, metadata=None):
     raise NotImplementedError
 
 build_editable = build_wheel
+"""
+NOT_SERVED = ("faiss", "fontTools", "matplotlib", "onnx", "pandas", "pyarrow", "torch")  # not in `serve`
+SERVED = f"""
+import sys
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] in {NOT_SERVED}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing)
+from xlda.cli.app import run
+for line in sys.argv[1:]:
+    if code := run(line.split()):
+        sys.exit(code)
 """
 posix = pytest.mark.skipif(os.name == "nt", reason="the line is for a Unix shell")
 
@@ -182,3 +197,62 @@ def test_the_command_and_the_demo_say_what_they_need(missing, statement, message
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 1
     assert re.search(rf"{message}: pip install .*\[cli\]['\"]$", ran.stderr.strip())
+
+
+def run_with_serve_alone(folder, *lines):
+    """The command as it is with the extra `serve` and nothing more, once for each line, in one process."""
+    paint(folder / "photos", OLD, 3, 1)
+    for needed in ("typer", "rich", "PIL", "onnxruntime"):
+        pytest.importorskip(needed)
+    environment = {**os.environ, "XLDA_CACHE": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, "-c", SERVED, *lines],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_with_serve_alone_the_command_learns_from_photos_and_keeps_models(tmp_path):
+    assert not {name.lower() for name in NOT_SERVED} & {
+        Requirement(needed).name.lower()
+        for extra in ("serve", "client", "images")
+        for needed in EXTRAS[extra]
+    }
+    ran = run_with_serve_alone(
+        tmp_path,
+        "--help",
+        "fit photos --out shop.xlda",
+        "learn shop.xlda photos/red --label scarlet",
+        "predict shop.xlda photos/blue/0.png",
+        "evaluate shop.xlda photos",
+        "classes shop.xlda",
+        "rename shop.xlda scarlet ruby",
+        "forget shop.xlda photos/blue/0.png --label blue",
+        "fit photos --out other.xlda",
+        "merge shop.xlda other.xlda --out both.xlda",
+        "merge-classes both.xlda red ruby",
+        "remove both.xlda green",
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "package", "extra"),
+    [
+        ("embed photos --out photos.parquet", "pyarrow", "parquet"),
+        ("fit photos.parquet --out shop.xlda", "pyarrow", "parquet"),
+        ("fit photos --backbone network.onnx --cut-head --out shop.xlda", "onnx", "onnx"),
+        ("convert network.onnx --out shop.xlda", "onnx", "onnx"),
+        ("glyphs characters", "fontTools", "glyphs"),
+        ("demo", "fontTools", "cli"),
+    ],
+)
+def test_with_serve_alone_other_commands_say_in_a_sentence_what_they_need(tmp_path, line, package, extra):
+    for name in ("network.onnx", "photos.parquet"):
+        (tmp_path / name).touch()
+    ran = run_with_serve_alone(tmp_path, line)
+    assert ran.returncode == 1
+    (said,) = ran.stderr.splitlines()
+    assert re.search(rf"^xlda: .*needs .*\b{package}: pip install .*\[{extra}\]['\"]?$", said)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from xlda._internal.extras import needs
 
 try:
     for _needed in ("onnxruntime", "PIL"):
         import_module(_needed)
-    if find_spec("onnx") is None:  # imported where a graph is built: the command need not wait for it
-        raise ModuleNotFoundError(name="onnx")
 except ModuleNotFoundError as error:
     raise needs("xlda.backbones", f"{error.name}", "images") from None
 

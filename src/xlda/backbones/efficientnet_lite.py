@@ -19,6 +19,7 @@ import numpy as np
 from xlda._internal.arrays import Array
 from xlda._internal.built_in import BUILT_IN, DEFAULT_BACKBONE
 from xlda._internal.extras import needs
+from xlda.backbones import onnx_bytes
 from xlda.backbones.cache import cached
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.backbones.torch_pickle import read
@@ -36,7 +37,7 @@ STAGES = (  # stride of the first block, whether channels are expanded; kernels 
     (2, True),
     (1, True),
 )
-OPSET, IR_VERSION = 17, 8
+OPSET = 17
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,6 @@ def read_weights(variant: Variant) -> dict[str, Array]:
 
 def build(variant: Variant, weights: dict[str, Array]) -> bytes:
     """The ONNX network of these weights: "image" (n, 3, height, width) to "embedding" (n, 1280)."""
-    from onnx import TensorProto, checker, helper
-
     graph = _Graph(weights)
     last = graph.convolution("image", "_conv_stem", "_bn0", stride=2)
     for block, stride, is_expanded in blocks(variant.repeats):
@@ -149,17 +148,14 @@ def build(variant: Variant, weights: dict[str, Array]) -> bytes:
     last = graph.convolution(last, "_conv_head", "_bn1")
     last = graph.add("GlobalAveragePool", [last], "pooled", graph.n_channels[last])
     graph.add("Flatten", [last], "embedding", graph.n_channels[last])
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "height", "width"])
-    embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", WIDTH])
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, variant.name, [image], [embedding], graph.constants),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="xlda",
+    return onnx_bytes.network(
+        variant.name,
+        graph.nodes,
+        graph.constants,
+        [onnx_bytes.floats("image", ["n", 3, "height", "width"])],
+        [onnx_bytes.floats("embedding", ["n", WIDTH])],
+        {"": OPSET},
     )
-    checker.check_model(model)
-    content: bytes = model.SerializeToString()
-    return content
 
 
 def blocks(repeats: tuple[int, ...]) -> Iterator[tuple[str, int, bool]]:
@@ -176,22 +172,18 @@ class _Graph:
 
     def __init__(self, weights: dict[str, Array]) -> None:
         self.weights = weights
-        self.nodes: list[Any] = []
+        self.nodes: list[bytes] = []
         self.n_channels: dict[str, int] = {"image": 3}
-        self.constants: list[Any] = []
+        self.constants: list[bytes] = []
         self.keep("zero", np.float32(0))
         self.keep("six", np.float32(6))
 
     def keep(self, name: str, values: Any) -> str:
-        from onnx import numpy_helper
-
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name))
+        self.constants.append(onnx_bytes.constant(name, np.ascontiguousarray(values, np.float32)))
         return name
 
     def add(self, kind: str, inputs: list[str], output: str, n_channels: int, **settings: Any) -> str:
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(kind, inputs, [output], **settings))
+        self.nodes.append(onnx_bytes.node(kind, inputs, [output], settings))
         self.n_channels[output] = n_channels
         return output
 

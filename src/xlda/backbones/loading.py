@@ -16,6 +16,7 @@ from xlda._internal.files import write_whole
 from xlda.backbones import efficientnet_lite, quantised
 from xlda.backbones.cache import cached
 from xlda.backbones.network import Backbone, only_input, open_session
+from xlda.backbones.onnx_bytes import files_beside
 from xlda.backbones.preprocessing import Preprocessing
 from xlda.backbones.sessions import kept_session
 
@@ -187,17 +188,8 @@ def _preprocessing(session: Any, path: Path, changes: dict[str, Any]) -> Preproc
 
 def _sha256(path: Path) -> str:
     """Of the file, and of the files beside it where it keeps weights."""
-    import onnx
-
-    model = onnx.load(path, load_external_data=False)
-    beside = {
-        entry.value
-        for tensor in model.graph.initializer
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
     digest = hashlib.sha256()
-    for file in (path, *(path.parent / name for name in sorted(beside))):
+    for file in (path, *(path.parent / name for name in sorted(files_beside(path)))):
         with file.open("rb") as opened:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()

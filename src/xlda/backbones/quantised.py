@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda.backbones import onnx_bytes
 
 VERSION = 1  # to be raised when the network computes something else
 SIX = 6.0  # the bound of values
 DEVIATIONS = 6.0  # of the stream's values: farther ones are cut off
 LEAST_SPREAD = 0.05  # of a channel, in shares of the widest one: narrower ones are not widened as much
-OPSET, IR_VERSION = 17, 8
+OPSET = 17
+MICROSOFT = "com.microsoft"  # whose nodes onnxruntime has beside the usual ones
 
 BlockForm = tuple[str, int, bool]  # name in the weights, stride, whether channels are expanded
 
@@ -172,21 +174,17 @@ class _WholeGraph:
     """Nodes and constants, as they are added."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[bytes] = []
+        self.constants: list[bytes] = []
         self.keep("0", 0, np.float32)
         self.keep("6", SIX, np.float32)
 
     def keep(self, name: str, values: Any, kind: Any) -> str:
-        from onnx import numpy_helper
-
-        self.constants.append(numpy_helper.from_array(np.asarray(values, kind, order="C"), name))
+        self.constants.append(onnx_bytes.constant(name, np.asarray(values, kind)))
         return name
 
-    def add(self, kind: str, inputs: list[str], output: str, **settings: Any) -> str:
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(kind, inputs, [output], **settings))
+    def add(self, kind: str, inputs: list[str], output: str, domain: str = "", **settings: Any) -> str:
+        self.nodes.append(onnx_bytes.node(kind, inputs, [output], settings, domain))
         return output
 
     def described(self, name: str, step: float, zero: int) -> _Bytes:
@@ -222,7 +220,7 @@ class _WholeGraph:
             return last
         total = self.of_stream(f"{project.name}.sum", block.spread)
         inputs = [*before.inputs, *last.inputs, *total.described]
-        self.add("QLinearAdd", inputs, total.name, domain="com.microsoft")
+        self.add("QLinearAdd", inputs, total.name, domain=MICROSOFT)
         return total
 
     def bounded(self, last: _Bytes, layer: _FoldedLayer, mean_input: Array) -> _Bytes:
@@ -254,19 +252,14 @@ class _WholeGraph:
 
     def content(self, n_features: int) -> bytes:
         """The ONNX file."""
-        from onnx import TensorProto, checker, helper
-
-        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "height", "width"])
-        embedding = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", n_features])
-        model = helper.make_model(
-            helper.make_graph(self.nodes, "int8", [image], [embedding], self.constants),
-            opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)],
-            ir_version=IR_VERSION,
-            producer_name="xlda",
+        return onnx_bytes.network(
+            "int8",
+            self.nodes,
+            self.constants,
+            [onnx_bytes.floats("image", ["n", 3, "height", "width"])],
+            [onnx_bytes.floats("embedding", ["n", n_features])],
+            {"": OPSET, MICROSOFT: 1},
         )
-        checker.check_model(model)
-        content: bytes = model.SerializeToString()
-        return content
 
 
 def _settings(layer: _FoldedLayer) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from importlib import import_module
 from xlda._internal.extras import needs
 
 try:
-    for _needed in ("fontTools", "matplotlib", "onnx", "onnxruntime", "PIL"):
+    for _needed in ("fontTools", "matplotlib", "onnxruntime", "PIL"):
         import_module(_needed)
 except ModuleNotFoundError as error:
     raise needs("xlda.demo", f"{error.name}", "cli") from None

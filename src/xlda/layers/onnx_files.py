@@ -13,7 +13,7 @@ try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:
-    raise needs("xlda.extras.onnx", "onnx", "onnx") from None
+    raise needs("Taking ONNX files apart, or writing one,", "onnx", "onnx") from None
 
 import numpy as np
 

@@ -351,5 +351,5 @@ def _arrow() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise needs("Storing embeddings", "pyarrow", "parquet") from None
+        raise needs("Storing embeddings, or reading them from Parquet,", "pyarrow", "parquet") from None
     return pyarrow
