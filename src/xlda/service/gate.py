@@ -7,11 +7,11 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 import socket
 import time
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +20,8 @@ from xlda.service.tokens import Token, TokenFile
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 COOKIE = "xlda_session"
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/?#\\\[\]]+))(?::[0-9]{0,5})?")
+ORIGIN = re.compile(r"https?://([^/]+)")
 SESSION_SECONDS = 30 * 86400
 MOST_IN_FLIGHT = 256  # requests of one client at a time
 HEADERS = [
@@ -40,11 +42,14 @@ class Hosts:
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         name = socket.gethostname().lower()
-        self._names = {"localhost", name, f"{name}.local", *(_bare(host) for host in allowed)}
+        given = {_bare(host) or host.strip().lower().strip("[]") for host in allowed}
+        self._names = {"localhost", name, f"{name}.local", *given}
 
     def allows(self, host: str, scope: Scope) -> bool:
-        """Whether a request may name this host: an allowed one, loopback, or the address that it came to."""
+        """Whether a request may name this host: an allowed one, loopback, or an address of this machine."""
         bare = _bare(host)
+        if bare is None:
+            return False
         if bare in self._names:
             return True
         try:
@@ -52,15 +57,26 @@ class Hosts:
         except ValueError:
             return False
         server = scope.get("server") or ("", None)
-        return address.is_loopback or bare == _bare(str(server[0]))
+        return address.is_loopback or bare == str(server[0]).lower() or _is_own(address)
 
 
-def _bare(host: str) -> str:
-    """A host without its port and brackets, in small letters."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host if host.count(":") > 1 else host.partition(":")[0]
+def _bare(host: str) -> str | None:
+    """A host without its port and brackets, in small letters; None where it is no host."""
+    found = HOST.fullmatch(host.strip().lower())
+    return None if found is None else found[1] or found[2]
+
+
+def _is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address is one of this machine now: the system lets nobody bind another."""
+    if address.is_unspecified or address.is_multicast or address.is_reserved:
+        return False
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 class Sessions:
@@ -151,8 +167,8 @@ class Gate:
             if fetch_site != [b"same-origin"]:
                 raise Problem(403, "Changes come from this service's own pages only, not from other sites.")
         elif origin is not None:
-            host = urlsplit(origin[0].decode("latin-1")).netloc if len(origin) == 1 else ""
-            if not host or not self._hosts.allows(host, scope):
+            found = ORIGIN.fullmatch(origin[0].decode("latin-1")) if len(origin) == 1 else None
+            if found is None or not self._hosts.allows(found[1], scope):
                 raise Problem(403, "Changes from that origin are refused. Allow its host with --allow-host.")
 
     def _token(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> Token | None:
