@@ -102,7 +102,10 @@ def texts_of(array: Array, n: int, what: str) -> list[str]:
         raise Problem(422, f"There are {n} embeddings, and `{what}` has the shape {array.shape}.")
     if array.dtype.kind not in "Uiu":
         raise Problem(422, f"`{what}` holds {array.dtype}; expected text.")
-    return [str(value) for value in array.tolist()]
+    try:
+        return [str(value) for value in array.tolist()]
+    except (ValueError, SystemError) as error:  # code points that there are none of
+        raise Problem(422, f"`{what}` holds text that cannot be read.") from error
 
 
 def _first_sentence(error: Any) -> str:

@@ -23,13 +23,13 @@ from xlda.service.requests_in import (
     answered,
     asker_of,
     body_of,
+    ids_of,
     json_of,
     media_type,
     needs,
     only_fields,
     service_of,
     text_of,
-    texts_of,
 )
 from xlda.service.service import Asker, Service, photo_name
 from xlda.service.shapes import (
@@ -221,7 +221,7 @@ async def _relabel(request: Request, ids: list[str] | None) -> Response:
     service, found = service_of(request), await json_of(request)
     only_fields(found, "label", *([] if ids else ["ids"]))
     label = clean_label(text_of(found, "label"), service.engine.book)
-    plan = plans.relabel(ids or texts_of(found, "ids"), label)
+    plan = plans.relabel(ids or ids_of(found, "ids"), label)
     asker = asker_of(request, await request.body())
     return answered(await service.changed(asker, "relabel", plan))
 

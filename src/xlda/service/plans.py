@@ -230,7 +230,12 @@ def _undoing(seqs_of: Callable[[Change], list[int]]) -> Plan:
     return plan
 
 
-def apply_review(ids: list[str], samples: list[NewSample], identity: BackboneIdentity | None) -> Plan:
+def apply_review(
+    ids: list[str],
+    samples: list[NewSample],
+    identity: BackboneIdentity | None = None,
+    denied: str | None = None,
+) -> Plan:
     """Learn what was put aside for a person, or let it be."""
 
     def plan(change: Change) -> dict[str, Any]:
@@ -239,9 +244,12 @@ def apply_review(ids: list[str], samples: list[NewSample], identity: BackboneIde
             note_backbone(change, identity)
             rows = change.add(samples)
             change.about |= {"label": str(samples[0].label), "n": len(rows)}
+        elif denied is not None:
+            row = change.class_of(denied)
+            change.about |= {"said": "not", "n": len(ids), "class_id": row.id, "label": str(row.label)}
         else:
             change.about |= {"said": "dismissed", "n": len(ids)}
         change.db.executemany("DELETE FROM review WHERE id = ?", [(item_id,) for item_id in ids])
-        return {"taught": len(rows), "ids": [row.id for row in rows]}
+        return {"taught": bool(rows), "ids": [row.id for row in rows]}
 
     return plan
