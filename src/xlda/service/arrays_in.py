@@ -16,6 +16,8 @@ from xlda.service.problems import Problem
 MOST_ROWS = 100_000
 FLOATS = (np.float16, np.float32, np.float64)
 GROWTH = 8  # times as large as it came may a compressed file be
+ALWAYS = 4_000_000  # bytes that it may have in any case
+LARGEST_LIST = 4096  # bytes of the list of what is in a .npz file: three arrays need far less
 
 
 def read_npy(content: bytes | memoryview, what: str = "The body") -> Array:
@@ -42,6 +44,7 @@ def read_npy(content: bytes | memoryview, what: str = "The body") -> Array:
 
 def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
     """The arrays `embedding`, `label` and perhaps `group` of a .npz file."""
+    _check_list(content)
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
@@ -51,7 +54,8 @@ def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
         raise Problem(422, "The .npz file holds other arrays than `embedding`, `label` and `group`.")
     if not {"embedding.npy", "label.npy"} <= set(entries):
         raise Problem(422, "The .npz file needs the arrays `embedding` and `label`.")
-    if sum(entry.file_size for entry in entries.values()) > min(GROWTH * len(content), most_bytes):
+    allowed = min(max(GROWTH * len(content), ALWAYS), most_bytes)
+    if sum(entry.file_size for entry in entries.values()) > allowed:
         raise Problem(413, "The .npz file holds more than is allowed once it is unpacked. Send it in parts.")
     arrays = {}
     for name, entry in entries.items():
@@ -69,6 +73,14 @@ def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
             raise Problem(422, "The .npz file is broken or cut short.") from e
         arrays[name.removesuffix(".npy")] = read_npy(data, f"The array {name.removesuffix('.npy')}")
     return arrays
+
+
+def _check_list(content: bytes) -> None:
+    """Refuse a list of very many entries, each of which would take room; it is at the end of a zip file."""
+    end = content[-22:]
+    is_plain = end[:4] == b"PK\x05\x06" and end[-2:] == b"\0\0" and content[-42:-38] != b"PK\x06\x07"
+    if not is_plain or int.from_bytes(end[12:16], "little") > LARGEST_LIST:
+        raise Problem(422, "The body is not a .npz file that can be read, as numpy.savez writes it.")
 
 
 def embeddings_of(array: Array, width: int | None, power: float | None, half: bool = False) -> Array:

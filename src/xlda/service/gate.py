@@ -24,6 +24,7 @@ HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/?#\\\[\]]+))(?::[0-9]{0,5})?")
 ORIGIN = re.compile(r"https?://([^/]+)")
 SESSION_SECONDS = 30 * 86400
 MOST_IN_FLIGHT = 256  # requests of one client at a time
+MOST_HELD = 400_000_000  # bytes of all bodies that are in memory
 HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -118,6 +119,7 @@ class Gate:
         self._app, self._hosts, self._tokens, self._sessions = app, hosts, tokens, sessions
         self._most_bytes, self._rate, self._stalled = most_bytes, rate, stalled
         self._clients: dict[str, _Client] = {}
+        self._held = Held()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -127,7 +129,7 @@ class Gate:
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
-        body = Body(receive, self._most_bytes, self._stalled)
+        body = Body(receive, self._most_bytes, self._stalled, self._held)
         answered = Answered(send)
         try:
             headers = _headers(scope)
@@ -139,6 +141,8 @@ class Gate:
         except Problem as problem:
             if not answered.is_begun:
                 await refuse(problem, answered.send, body)
+        finally:
+            body.let_go()
 
     def _admit(self, scope: Scope, headers: dict[bytes, list[bytes]], body: Body) -> _Client:
         """Refuse what may not come in; gives whom it counts for."""
@@ -222,12 +226,19 @@ class _Client:
         return True
 
 
+class Held:
+    """Bytes of bodies that are in memory."""
+
+    n_bytes = 0
+
+
 class Body:
     """A request's body: counted as it comes, and dropped where it stalls."""
 
-    def __init__(self, receive: Receive, most_bytes: int, stalled: float) -> None:
-        self._receive, self.most_bytes, self._stalled = receive, most_bytes, stalled
-        self._n_bytes = 0
+    def __init__(self, receive: Receive, most_bytes: int, stalled: float, held: Held) -> None:
+        self._receive, self.most_bytes, self._stalled, self._held = receive, most_bytes, stalled, held
+        self.is_kept = True  # in memory, and not on disk
+        self._n_bytes = self._n_held = 0
         self._is_whole = False
 
     async def receive(self) -> Message:
@@ -239,11 +250,24 @@ class Body:
         except TimeoutError:
             raise Problem(408, "The body of the request stopped coming. Send it again.") from None
         if message["type"] == "http.request":
-            self._n_bytes += len(message.get("body", b""))
+            n_bytes = len(message.get("body", b""))
+            self._n_bytes += n_bytes
             self._is_whole = not message.get("more_body", False)
             if self._n_bytes > self.most_bytes:
                 raise _too_large(self.most_bytes)
+            if self.is_kept:
+                self._held.n_bytes += n_bytes
+                self._n_held += n_bytes
+                if self._held.n_bytes > MOST_HELD:
+                    raise Problem(
+                        503, "Too much is being sent at once. Try again in a moment.", retry_after=1
+                    )
         return message
+
+    def let_go(self) -> None:
+        """Nobody needs it any more."""
+        self._held.n_bytes -= self._n_held
+        self._n_held = 0
 
     async def drain(self, seconds: float, most_bytes: int) -> None:
         """Read on for a while and keep nothing, so that who is still sending gets to read the answer."""
@@ -285,7 +309,7 @@ async def refuse(problem: Problem, send: Send, body: Body) -> None:
     ]
     if problem.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    if problem.status in (408, 413):
+    if problem.status in (408, 413, 503):
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": True})
