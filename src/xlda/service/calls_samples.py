@@ -299,7 +299,12 @@ async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[s
 async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Answer:
     """Teach the photo that was asked, or move the sample that it has taught already."""
     if asked.sample_id is not None:
-        return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))
+        try:
+            return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            asked.sample_id = None  # that was undone or forgotten since
     name = None
     if asked.content is not None:
         content = asked.content
