@@ -41,6 +41,7 @@ class Book:
             Label, str
         ] = {}  # ids of labels that are no more, for answers that still have them
         self._sorted: list[Entry] | None = None
+        self._kind: type | None = None
 
     @classmethod
     def load(cls, db: apsw.Connection, machine: Machine) -> Book:
@@ -53,6 +54,8 @@ class Book:
         current = "SELECT id, label FROM classes WHERE parent IS NULL AND is_there AND NOT is_removed"
         for class_id, label in db.execute(current):
             book._put(class_id, label, counts.get(label, 0.0))
+        for (label,) in db.execute("SELECT label FROM classes LIMIT 1"):  # and of those that were removed
+            book._kind = type(label)
         return book
 
     def __len__(self) -> int:
@@ -60,10 +63,8 @@ class Book:
 
     @property
     def kind(self) -> type | None:
-        """What labels are: `str` or `int`; None where there are none."""
-        for label in self.by_label:
-            return type(label)
-        return None
+        """What labels are: `str` or `int`; None where there never were any."""
+        return self._kind
 
     def id_of(self, label: Label) -> str | None:
         """The id of the class with this label, or that had it until just now."""
@@ -127,7 +128,7 @@ class Book:
     def _put(self, class_id: str, label: Label, count: float) -> Entry:
         entry = Entry(class_id, label, count, folded(str(label)))
         self.by_id[class_id] = self.by_label[label] = entry
-        self._sorted = None
+        self._sorted, self._kind = None, type(label)
         return entry
 
     def _drop(self, class_id: str) -> float:
