@@ -15,7 +15,7 @@ from xlda._internal.threads import n_threads
 from xlda.errors import XLDAError
 from xlda.photos.decoding import open_with_size
 from xlda.service.photo_quality import warnings_of
-from xlda.service.small_photos import jpeg_of, small_jpeg
+from xlda.service.small_photos import SIDE, jpeg_of, small_jpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -187,7 +187,7 @@ class PhotoWorkers:
         try:
             image, size = self._opened(asked)
             embedding = self._backbone.embed_one(image)
-            small = jpeg_of(image) if asked.want_small else None
+            small = _small(asked, image, size)
             result = EmbeddedPhoto(embedding, size, warnings_of(image, size), small)
         except Exception as error:  # whatever it is, who asked shall know, and the worker goes on
             asked.answer.set_exception(error)
@@ -204,7 +204,7 @@ class PhotoWorkers:
         """The photo opened and prepared, or None where it is answered that it cannot be."""
         try:
             image, size = self._opened(asked)
-            small = jpeg_of(image) if asked.want_small else None
+            small = _small(asked, image, size)
             return _Opened(self._backbone.prepare(image), asked.answer, size, warnings_of(image, size), small)
         except Exception as error:
             asked.answer.set_exception(error)
@@ -224,6 +224,13 @@ class PhotoWorkers:
         for one, embedding in zip(opened, embeddings, strict=True):
             one.answer.set_result(EmbeddedPhoto(embedding, one.size, one.warnings, one.small))
         return True
+
+
+def _small(asked: _Asked, image: Image, size: tuple[int, int]) -> bytes | None:
+    """The photo to keep; it is decoded once more where the network needed fewer pixels than that."""
+    if not asked.want_small:
+        return None
+    return jpeg_of(image) if max(image.size) >= min(SIDE, max(size)) else small_jpeg(asked.content)
 
 
 def _closed() -> WorkersClosedError:
