@@ -20,6 +20,7 @@ from xlda.service.problems import Problem
 from xlda.service.writer import Answer, Plan, Wanted
 
 WIDTH = 6
+DOINGS = ["teach", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
 FRUITS = ["apple", "banana", "cherry", "date", "elder", "fig"]
 
 

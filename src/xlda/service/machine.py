@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +51,9 @@ class Machine:
         """Whether anything was ever learned."""
         return self.classifier.__sklearn_is_fitted__()
 
-    def give_ids(self, pairs: Iterable[Sequence[Any]]) -> None:
+    def give_ids(self, pairs: Iterable[tuple[str, Label]]) -> None:
         """Say which ids the classes that the classifier knows have: pairs of id and label."""
-        self.label_of = {class_id: label for class_id, label in pairs}
+        self.label_of = dict(pairs)
         self.classifier.class_ids_ |= {label: class_id for class_id, label in self.label_of.items()}
 
     @property
