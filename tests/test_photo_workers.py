@@ -124,7 +124,8 @@ class TestAnswers:
 
     @pytest.mark.parametrize("n_photos", [1, 5])
     @pytest.mark.parametrize("want_small", [True, False])
-    def test_size_warnings_and_the_small_photo(self, opened, n_photos, want_small):
+    @pytest.mark.parametrize("want_warnings", [True, False])
+    def test_size_warnings_and_the_small_photo(self, opened, n_photos, want_small, want_warnings):
         """Alone and among others."""
         exif = Image.Exif()
         exif[0x0112] = 6
@@ -132,11 +133,13 @@ class TestAnswers:
 
         async def run():
             workers = opened(threads=1)
-            return await asyncio.gather(*(workers.embed(upload, want_small) for _ in range(n_photos)))
+            return await asyncio.gather(
+                *(workers.embed(upload, want_small, want_warnings) for _ in range(n_photos))
+            )
 
         for photo in asyncio.run(run()):
             assert photo.size == (1000, 1600)
-            assert photo.warnings == ["blurred", "dark"]
+            assert photo.warnings == (["blurred", "dark"] if want_warnings else [])
             if want_small:
                 assert open_photo(photo.small).size == (320, 512)
             else:

@@ -40,7 +40,7 @@ class WorkersClosedError(QueueFullError):
 class EmbeddedPhoto(NamedTuple):
     """An `embedding` (d,) of float32; the `size` of the upload, upright: width and height; what is wrong.
 
-    `small` is a JPEG file of at most 512 pixels a side, where it was asked for.
+    `small` is a JPEG file of at most 512 pixels a side. It and `warnings` are there where they were asked for.
     """
 
     embedding: Array
@@ -54,7 +54,13 @@ class _Asked(NamedTuple):
 
     content: bytes
     want_small: bool
+    want_warnings: bool
     answer: Future[EmbeddedPhoto]
+
+    def found_in(self, image: Image, size: tuple[int, int]) -> tuple[list[str], bytes | None]:
+        """Warnings and the small photo, where they are wanted."""
+        warnings = warnings_of(image, size) if self.want_warnings else []
+        return warnings, jpeg_of(image) if self.want_small else None
 
 
 class _Opened(NamedTuple):
@@ -105,13 +111,16 @@ class PhotoWorkers:
         """Photos under way."""
         return self._n_busy
 
-    async def embed(self, content: bytes, want_small: bool = False) -> EmbeddedPhoto:
+    async def embed(
+        self, content: bytes, want_small: bool = False, want_warnings: bool = True
+    ) -> EmbeddedPhoto:
         """The embedding of an uploaded photo, and what else there is to know of it.
 
         A BadImage says what is wrong with it; a QueueFullError comes at once. Where whoever asks is
-        cancelled, the photo is skipped, unless it was begun.
+        cancelled, the photo is skipped, unless it was begun. Whoever only predicts needs no warnings, which
+        take about a millisecond.
         """
-        asked = _Asked(content, want_small, Future())
+        asked = _Asked(content, want_small, want_warnings, Future())
         self._enter(asked)
         try:
             return await asyncio.wrap_future(asked.answer)
@@ -187,8 +196,7 @@ class PhotoWorkers:
         try:
             image, size = self._opened(asked)
             embedding = self._backbone.embed_one(image)
-            small = jpeg_of(image) if asked.want_small else None
-            result = EmbeddedPhoto(embedding, size, warnings_of(image, size), small)
+            result = EmbeddedPhoto(embedding, size, *asked.found_in(image, size))
         except Exception as error:  # whatever it is, who asked shall know, and the worker goes on
             asked.answer.set_exception(error)
         else:
@@ -203,8 +211,7 @@ class PhotoWorkers:
         """The photo opened and prepared, or None where it is answered that it cannot be."""
         try:
             image, size = self._opened(asked)
-            small = jpeg_of(image) if asked.want_small else None
-            return _Opened(self._backbone.prepare(image), asked.answer, size, warnings_of(image, size), small)
+            return _Opened(self._backbone.prepare(image), asked.answer, size, *asked.found_in(image, size))
         except Exception as error:
             asked.answer.set_exception(error)
             return None
