@@ -40,7 +40,7 @@ class WorkersClosedError(QueueFullError):
 class EmbeddedPhoto(NamedTuple):
     """An `embedding` (d,) of float32; the `size` of the upload, upright: width and height; what is wrong.
 
-    `small` is a JPEG file of at most 512 pixels a side. It and `warnings` are there where they were asked for.
+    `small` is a JPEG file of at most 512 pixels a side. It and `warnings` are there where they were wanted.
     """
 
     embedding: Array
