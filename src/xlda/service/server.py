@@ -242,7 +242,8 @@ def _log_to_stderr(as_json: bool) -> None:
     handler.setFormatter(
         JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     )
-    for name in ("xlda", "uvicorn.error"):
+    logging.captureWarnings(True)  # what the library warns of is for whoever reads the log
+    for name in ("xlda", "uvicorn.error", "py.warnings"):
         log = logging.getLogger(name)
         log.handlers[:] = [handler]
         log.setLevel(logging.WARNING if name == "uvicorn.error" else logging.INFO)
