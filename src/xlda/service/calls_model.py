@@ -25,12 +25,12 @@ from xlda.service.requests_in import (
     Id,
     answered,
     asker_of,
+    ids_of,
     json_of,
     needs,
     only_fields,
     service_of,
     text_of,
-    texts_of,
 )
 from xlda.service.service import Service
 from xlda.service.shapes import AnyShape, FeedbackShape, responses
@@ -195,10 +195,13 @@ async def apply_review(request: Request) -> Response:
     if before is not None:
         return answered(before)
     only_fields(found, "ids", "label", "dismiss", "not")
-    ids = texts_of(found, "ids", review.MOST)
+    ids = ids_of(found, "ids", review.MOST)
     if len(found) != 2:
         raise Problem(422, "The body has `ids`, and one of `label`, `dismiss` and `not`.")
+    if "dismiss" in found and found["dismiss"] is not True:
+        raise Problem(422, "`dismiss` is true, or is not there.")
     label = clean_label(text_of(found, "label"), service.engine.book) if "label" in found else None
+    denied = text_of(found, "not", "id") if "not" in found else None
     items = await service.read(lambda: service.engine.review.items(ids))
     if len(items) < len(ids):
         raise Problem(404, f"{len(ids) - len(items)} of these are not kept for review any more.")
@@ -206,9 +209,7 @@ async def apply_review(request: Request) -> Response:
     if label is not None:
         samples = [service.sample_of(item.embedding, label, item.photo) for item in items]
     identity = None if service.backbone is None else service.backbone.identity
-    answer = await service.changed(asker, "review", plans.apply_review(ids, samples, identity))
-    if not answer.is_replayed:
-        answer.body["taught"] = bool(samples)
+    answer = await service.changed(asker, "review", plans.apply_review(ids, samples, identity, denied))
     return answered(answer)
 
 
@@ -238,8 +239,10 @@ async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> 
 async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Response:
     """A photo that stands for a class: its newest."""
     query = (
-        "SELECT photo FROM samples WHERE home = (SELECT number FROM classes WHERE id = ? AND NOT is_removed) "
-        "AND photo IS NOT NULL ORDER BY number DESC LIMIT 1"
+        "WITH RECURSIVE tree(number) AS (SELECT number FROM classes WHERE id = ? AND parent IS NULL AND "
+        "is_there AND NOT is_removed UNION SELECT classes.number FROM classes, tree WHERE classes.parent = "
+        "tree.number) SELECT photo FROM samples WHERE home IN (SELECT number FROM tree) AND photo IS NOT "
+        "NULL ORDER BY number DESC LIMIT 1"
     )
     return await _photo(request, query, class_id, size)
 

@@ -61,6 +61,7 @@ async def import_(request: Request) -> Response:
         raise Problem(415, "This call takes application/zip, as GET /v1/export gives it.")
     _check_empty(service.engine.machine.seq, len(service.engine.book))
     folder = service.engine.places.folder
+    request.scope["xlda.body"].is_kept = False
     request.scope["xlda.body"].most_bytes = shutil.disk_usage(folder).free - LEAST_FREE
     file = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.zip")
     try:
