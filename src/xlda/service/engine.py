@@ -31,7 +31,7 @@ from xlda.service.folding import fold, forget_answers
 from xlda.service.photo_store import PhotoStore
 from xlda.service.places import Places
 from xlda.service.review import Review
-from xlda.service.starting import read_classifier, started
+from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
 
 LOOK = 1.0  # seconds between two looks whether something is to be done
@@ -86,6 +86,7 @@ class Engine:
         lock = ModelLock(path)
         lock.take()
         try:
+            finish_restore(places)
             return cls(places, keeping or Keeping(), lock, vfs)
         except BaseException:
             lock.give_back()
@@ -225,6 +226,7 @@ class Engine:
             unfinished.replace(self.places.model)
             reached("checkpoint-after-rename")
             flush_to_disk(self.places.model.parent)
+            reached("checkpoint-after-sync")
             self.saved_seq, self._saved_at = seq, time.monotonic()
             tidy: Callable[[], None] = lambda: self._tidy(seq)  # noqa: E731
             tidy() if writer_has_ended else self.writer.between(tidy)
@@ -252,8 +254,10 @@ class Engine:
             fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days)
             forget_answers(self.db)
             self.review.prune()
-        except (apsw.Error, OSError):
-            logger.exception("what is too old could not be dropped")
+        except OSError:
+            logger.exception("photos that are too old could not be deleted")
+        except apsw.Error as error:
+            self.writer.note(error)
 
     # -- what is asked of the database
 
