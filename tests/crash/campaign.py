@@ -201,6 +201,13 @@ class Campaign:
             self.wrong += replay.differences(model, self.log, self.embedding_of)
         self.wrong += self.log.check_all()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.clients.join()
+        self.ledger.close()
+
     def end(self):
         """The last check: of all that the ledger has on disk."""
         self.check_model()
@@ -226,10 +233,9 @@ class Campaign:
             "otherwise wrong": len(self.wrong),
         }
 
+    @property
+    def is_fine(self):
+        return not (self.lost or self.doubled or self.invented or self.wrong)
+
     def assert_fine(self):
-        assert not (self.lost or self.doubled or self.invented or self.wrong), (
-            self.figures(),
-            self.wrong[:5],
-            list(self.lost)[:5],
-            list(self.invented)[:5],
-        )
+        assert self.is_fine, (self.figures(), self.wrong[:5], list(self.lost)[:5], list(self.invented)[:5])

@@ -1,8 +1,8 @@
 """What a log says, by plain dictionaries and loops: it shares no code with the service.
 
-The database is read by Python's own sqlite3. A sample is of the class that the last effect on it names; a class
-that was merged stands for the one that it was merged into. Steps, which the service's model takes, are only
-looked at for the label of a new class.
+The database is read by Python's own sqlite3. A sample is of the class that the last effect on it names; a
+class that was merged stands for the one that it was merged into. Steps, which the service's model takes, are
+only looked at for the label of a new class.
 """
 
 from __future__ import annotations
@@ -43,11 +43,8 @@ class Log:
         """Take in what is new; gives whether nothing was missed."""
         with self.connect() as db:
             db.execute("BEGIN")
-            new = list(
-                db.execute(
-                    "SELECT seq, id, operation, body FROM events WHERE seq > ? ORDER BY seq", (self.last,)
-                )
-            )
+            events = "SELECT seq, id, operation, body FROM events WHERE seq > ? ORDER BY seq"
+            new = list(db.execute(events, (self.last,)))
             keys = "SELECT key, seq, status, answer FROM requests WHERE seq >= ?"
             rows = list(db.execute(keys, (self._last_row,)))
         for seq, event_id, operation, text in new:
@@ -65,7 +62,7 @@ class Log:
         wrong = []
         with self.connect() as db:
             db.execute("BEGIN")
-            seen = {seq: event_id for seq, event_id in db.execute("SELECT seq, id FROM events")}
+            seen = dict(db.execute("SELECT seq, id FROM events"))
             folded = db.execute("SELECT value FROM facts WHERE name = 'folded'").fetchone()
             first = 1 + (json.loads(folded[0])[0] if folded else 0)
             keys = Counter(key for (key,) in db.execute("SELECT key FROM requests"))

@@ -41,7 +41,7 @@ def kills(campaign, points, n_kills, n_samples, say):
         if number % 25 == 0:
             campaign.check_model()
             say(f"{time.monotonic() - begun:6.0f} s  {campaign.figures()}")
-        if campaign.lost or campaign.doubled or campaign.invented or campaign.wrong:
+        if not campaign.is_fine:
             say(f"FAILED: {campaign.wrong[:10]} lost {len(campaign.lost)}")
             return
     campaign.end()
@@ -75,11 +75,11 @@ def main():
         ("killed, events folded", few, {"folds_after": 2.0, "weights": WITHOUT_REMOVAL}, OF_FOLDS + POINTS),
     ):
         with tempfile.TemporaryDirectory() as folder:
-            campaign = Campaign(folder, options.seed, **more)
             n_samples = options.samples * n_kills / max(options.kills, 1)
-            kills(campaign, points, n_kills, n_samples, say)
+            with Campaign(folder, options.seed, **more) as campaign:
+                kills(campaign, points, n_kills, n_samples, say)
             table.append((name, campaign.figures()))
-            is_fine &= not (campaign.lost or campaign.doubled or campaign.invented or campaign.wrong)
+            is_fine &= campaign.is_fine
     for name, figures in table:
         say(f"\n{name}")
         for what, value in figures.items():
