@@ -145,7 +145,7 @@ async def teach(
     before = await service.answered_before(asker)
     if before is not None:
         return answered(before)
-    photo = await service.embedded(content, want_small=service.engine.keeping.photos)
+    photo = await service.embedded(content, service.engine.keeping.photos, want_warnings=True)
     name = photo_name(content)
     not_kept, (_, [judged]) = await asyncio.gather(
         service.keep_photo(name, photo.small), service.judged(photo.embedding[None], 1, None, None)

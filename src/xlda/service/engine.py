@@ -19,6 +19,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.files import flush_to_disk
 from xlda._internal.model_lock import ModelLock
 from xlda._internal.not_fitted import is_not_fitted
+from xlda._internal.threads import alone
 from xlda.calibration.assessment import Assessment
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
@@ -37,6 +38,7 @@ from xlda.service.writer import Writer
 LOOK = 1.0  # seconds between two looks whether something is to be done
 BETWEEN_CHECKPOINTS = 300.0  # seconds
 MANY = 20_000  # samples, after which a checkpoint does not wait for that
+QUIET, LONGEST_WAIT = 5.0, 900.0  # seconds without a question, before the model measures itself; at most
 REST = 4.0  # times as long as measuring took, before it is done again
 
 logger = logging.getLogger("xlda.service")
@@ -69,7 +71,7 @@ class Engine:
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
         self.saved_seq = self._saved_seq()
-        self._saved_at = time.monotonic()
+        self._saved_at = self._asked_at = self._measured_at = time.monotonic()
         self._checkpoint_turn = threading.Lock()
         self._stop = threading.Event()
         self.is_closed = False
@@ -149,7 +151,7 @@ class Engine:
         self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
     ) -> tuple[int, Judged | None]:
         """What samples (n, d) are, and the event that had been learned; None where nothing has."""
-        machine = self.machine
+        machine, self._asked_at = self.machine, time.monotonic()
         with machine.lock:  # whole events, and no more than a moment
             seq = machine.seq
             if not machine.is_started:
@@ -170,14 +172,25 @@ class Engine:
         while not self._stop.wait(LOOK):
             try:
                 now = time.monotonic()
-                if now >= rest_until and self._measure():
-                    rest_until = time.monotonic() + REST * (time.monotonic() - now)
+                if now >= rest_until and self._is_quiet(now):
+                    with alone():  # which leaves the other cores to those who ask
+                        was_measured = self._measure()
+                    if was_measured:
+                        rest_until = time.monotonic() + REST * (time.monotonic() - now)
                 self.review.flush()
                 if self._checkpoint_is_due():
                     self.checkpoint()
             except Exception:
                 logger.exception("keeping the model in order failed; it is tried again in a minute")
                 self._stop.wait(60.0)
+
+    def _is_quiet(self, now: float) -> bool:
+        """Whether nobody has asked for a while, or measuring has waited for that for too long."""
+        last = max(self._asked_at, self.writer.changed_at)
+        if now - last < QUIET and now - self._measured_at < LONGEST_WAIT:
+            return False
+        self._measured_at = now
+        return True
 
     def _measure(self) -> bool:
         """Measure how sure answers are, where enough was learned since; whether that was done."""

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import apsw
 import numpy as np
@@ -73,8 +74,10 @@ def _caught_up(db: apsw.Connection, places: Places, machine: Machine) -> Machine
         _begin(db, places, machine)
     else:
         position = _position_of_file(db, places, classifier)
+        if position.seq == 0 and machine.is_started and not classifier.class_ids_:
+            machine.give_ids(json.loads(one(db, "SELECT value FROM facts WHERE name = 'first ids'")[0]))
         replay(db, places.database, machine, position)
-    _adopt(db, machine)
+        _adopt(db, machine)
     reached("start-after-adopting")
     backbone = one(db, "SELECT value FROM facts WHERE name = 'backbone'")
     if machine.is_started and classifier.backbone_ is None and backbone is not None:
@@ -84,10 +87,12 @@ def _caught_up(db: apsw.Connection, places: Places, machine: Machine) -> Machine
 
 def _begin(db: apsw.Connection, places: Places, machine: Machine) -> None:
     """A new log of the model as it is."""
-    facts = {"log": secrets.token_hex(16), "start": _digest(places.model)}
+    facts: dict[str, Any] = {"log": secrets.token_hex(16), "start": _digest(places.model)}
     if machine.width is not None:
-        facts["width"] = machine.width  # type: ignore[assignment]
+        facts["width"] = machine.width
     with db:
+        _adopt(db, machine)
+        facts["first ids"] = json.dumps([[class_id, label] for class_id, label in machine.label_of.items()])
         db.executemany("INSERT INTO facts(name, value) VALUES (?, ?)", list(facts.items()))
 
 
@@ -199,6 +204,4 @@ def _adopt(db: apsw.Connection, machine: Machine) -> None:
                 (label, class_id),
             )
         db.executemany("INSERT INTO classes(id, label, is_there, from_file) VALUES (?, ?, 1, ?)", inserted)
-    for new, label in news:
-        classifier.class_ids_[label] = new
-    machine.label_of = dict(news)
+    machine.give_ids(news)

@@ -8,6 +8,7 @@ import logging
 import queue
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -71,6 +72,7 @@ class Writer:
         self._db, self._folder, self.machine, self.book = db, folder, machine, book
         self.last = last
         self.failure: str | None = None
+        self.changed_at = time.monotonic()
         self._queue: queue.SimpleQueue[Wanted | Callable[[], None] | None] = queue.SimpleQueue()
         self.on_events: Callable[[list[Event]], None] = lambda events: None
         self._n_pages_in_wal = 0
@@ -246,7 +248,7 @@ class Writer:
         return answered_before(self._db, wanted.key, wanted.fingerprint)
 
     def _follow(self, changes: list[Change], events: list[Event]) -> None:
-        machine = self.machine
+        machine, self.changed_at = self.machine, time.monotonic()
         with machine.lock:
             steps = [step for change in changes for step in change.steps]
             samples = {name: sample for change in changes for name, sample in change.samples.items()}
