@@ -28,7 +28,7 @@ from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.database import reader
 from xlda.service.faults import reached
-from xlda.service.folding import fold, forget_answers
+from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.photo_store import PhotoStore
 from xlda.service.places import Places
 from xlda.service.review import Review
@@ -168,6 +168,7 @@ class Engine:
     # -- keeping in order
 
     def _keep_in_order(self) -> None:
+        self._sweep()
         rest_until = 0.0
         while not self._stop.wait(LOOK):
             try:
@@ -183,6 +184,14 @@ class Engine:
             except Exception:
                 logger.exception("keeping the model in order failed; it is tried again in a minute")
                 self._stop.wait(60.0)
+
+    def _sweep(self) -> None:
+        """Delete photos that nobody needs: the end of a former service came between them and their event."""
+        try:
+            with closing(self.reading()) as db:
+                self.photos.sweep(lambda name: is_needed(db, name))
+        except (apsw.Error, OSError):
+            logger.exception("photos that nobody needs could not be deleted")
 
     def _is_quiet(self, now: float) -> bool:
         """Whether nobody has asked for a while, or measuring has waited for that for too long."""
