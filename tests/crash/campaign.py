@@ -52,9 +52,7 @@ class Campaign:
         was reached.
         """
         with self._served(fault) as served:
-            if served.url is not None:
-                self.check(served.url)
-                self._send_again(served)
+            if served.url is not None and self._is_checked(served, fault):
                 self._work(served, fault, seconds, n_samples)
             served.kill()
             self.clients.join()
@@ -78,13 +76,17 @@ class Campaign:
             raise AssertionError(f"the service did not start: {served.said()}")
         return served
 
-    def _send_again(self, served):
+    def _is_checked(self, served, fault=None):
+        """Check, and send again what was not answered; False where a fault has ended it meanwhile."""
         try:
+            self.check(served.url)
             self.wrong += self.clients.send_again(served.url, dict(self.log.requests))
             self._look()
         except httpx.TransportError:
-            if not served.wait_for_end(1.0):
+            if fault is None or not served.wait_for_end(1.0):
                 raise
+            return False
+        return True
 
     def _work(self, served, fault, seconds, n_samples):
         before = self.n_samples
@@ -94,7 +96,7 @@ class Campaign:
         if self._folds_after is not None:
             looker.start()
         if fault is not None:
-            self._was_reached = served.wait_for_end(TO_REACH)
+            self._was_reached = served.wait_for_end(1.0 if fault.startswith("start") else TO_REACH)
         else:
             time.sleep(self._dice.uniform(0.02, 0.6) if seconds is None else seconds)
             until = time.monotonic() + TO_REACH
@@ -188,8 +190,7 @@ class Campaign:
     def check_model(self):
         """Stop as an operator does; then the model file is the replay of the log from nothing."""
         with self._served() as served:
-            self.check(served.url)
-            self._send_again(served)
+            self._is_checked(served)
             code = served.stop()
         if code != 0:
             self.wrong.append(f"it ended with code {code}: {served.said()}")

@@ -20,9 +20,9 @@ from crash.clients import WEIGHTS
 from crash.power_loss import Outages
 
 POINTS = [
-    "before-commit", "after-commit", "before-answer", "wal-before-copy", "wal-after-copy",
+    "before-commit", "after-commit", "start-in-replay", "start-after-open", "start-after-adopting",
+    "before-answer", "wal-before-copy", "wal-after-copy",
     "checkpoint-before-rename", "checkpoint-after-rename", "checkpoint-after-sync",
-    "start-after-open", "start-in-replay", "start-after-adopting",
 ]  # fmt: skip
 OF_FOLDS = ["fold-before-commit", "fold-after-commit"]
 WITHOUT_REMOVAL = {name: weight for name, weight in WEIGHTS.items() if name != "remove"}
