@@ -27,11 +27,11 @@ from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.database import reader
 from xlda.service.faults import reached
-from xlda.service.folding import fold, forget_answers
+from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.photo_store import PhotoStore
 from xlda.service.places import Places
 from xlda.service.review import Review
-from xlda.service.starting import read_classifier, started
+from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
 
 LOOK = 1.0  # seconds between two looks whether something is to be done
@@ -89,6 +89,7 @@ class Engine:
         lock = ModelLock(path)
         lock.take()
         try:
+            finish_restore(places)
             return cls(places, keeping or Keeping(), lock, vfs)
         except BaseException:
             lock.give_back()
@@ -173,6 +174,7 @@ class Engine:
     # -- keeping in order
 
     def _keep_in_order(self) -> None:
+        self._sweep()
         rest_until = 0.0
         while not self._stop.wait(LOOK):
             try:
@@ -188,6 +190,14 @@ class Engine:
             except Exception:
                 logger.exception("keeping the model in order failed; it is tried again in a minute")
                 self._stop.wait(60.0)
+
+    def _sweep(self) -> None:
+        """Delete photos that nobody needs: the end of a former service came between them and their event."""
+        try:
+            with closing(self.reading()) as db:
+                self.photos.sweep(lambda name: is_needed(db, name))
+        except (apsw.Error, OSError):
+            logger.exception("photos that nobody needs could not be deleted")
 
     def _is_quiet(self, now: float) -> bool:
         """Whether nobody has asked for a while, or measuring has waited for that for too long."""
@@ -244,6 +254,7 @@ class Engine:
             unfinished.replace(self.places.model)
             reached("checkpoint-after-rename")
             flush_to_disk(self.places.model.parent)
+            reached("checkpoint-after-sync")
             self.saved_seq, self._saved_at = seq, time.monotonic()
             if not writer_has_ended:
                 self.writer.between(lambda: self._tidy(seq))
@@ -273,8 +284,10 @@ class Engine:
                 return
             forget_answers(self.db)
             self.review.prune()
-        except (apsw.Error, OSError):
-            logger.exception("what is too old could not be dropped")
+        except OSError:
+            logger.exception("photos that are too old could not be deleted")
+        except apsw.Error as error:
+            self.writer.note(error)
 
     # -- what is asked of the database
 
