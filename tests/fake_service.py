@@ -54,6 +54,7 @@ class FakeService:
         self.page = 2
         self.busy = self.most_busy = 0
         self.lock = threading.RLock()
+        self.held_after: int | None = None  # samples, after which it holds back all answers
         self.hold = threading.Event()
         self.hold.set()
 
@@ -183,6 +184,8 @@ class Handler(BaseHTTPRequestHandler):
             fail = service.fail.pop(0) if service.fail else None
             service.busy += 1
             service.most_busy = max(service.busy, service.most_busy)
+            if service.held_after is not None and len(service.samples) >= service.held_after:
+                service.hold.clear()
         service.hold.wait(10)
         try:
             self.reply(request, fail)

@@ -385,6 +385,18 @@ def test_nobody_there(kind, waits):
         assert isinstance(found.value, ConnectionError)
 
 
+def test_a_certificate_that_is_not_trusted_is_said_at_once(waits):
+    def refuse(request):
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")
+
+    with (
+        Client("https://shop", transport=httpx.MockTransport(refuse)) as shop,
+        pytest.raises(NoServiceError, match="certificate that is not trusted"),
+    ):
+        shop.model()
+    assert waits == []
+
+
 # -- errors and tokens
 
 

@@ -177,6 +177,7 @@ class TestSweep:
         store.put(PEAR, b"yellow")
         clock[0] += 100
         store.put(KIWI, b"green")
+        assert set(store._put_at) == {KIWI}  # the other is forgotten, though it came later
         assert store.sweep(lambda name: False) == 1
         assert list(store.names()) == [KIWI]
 

@@ -46,6 +46,8 @@ COMMANDS = {  # in the order of --help, and where each is: only what is asked fo
     "rename": "xlda.cli.rename",
     "merge-classes": "xlda.cli.merge_classes",
     "remove": "xlda.cli.remove",
+    "backup": "xlda.cli.backup",
+    "restore": "xlda.cli.restore",
     "token": "xlda.cli.token",
     "glyphs": "xlda.cli.glyphs",
     "demo": "xlda.cli.demo",

@@ -19,6 +19,35 @@ Where = Annotated[
         show_default=False,
     ),
 ]
+ModelOrNone = Annotated[
+    Path | None, typer.Argument(help="Model file; none with --server.", show_default=False, readable=False)
+]
+WhereOrThere = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Photos: a folder with a folder for each class, a list of `path, label` lines (.txt, .csv, "
+        ".tsv), a pattern or single files. Or, without --server, embeddings: .parquet, .npz or .safetensors "
+        "files with a column, array or tensor `embedding`, a row for each sample, and one `label` where that "
+        "is needed.",
+        show_default=False,
+    ),
+]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        help="Address of a service that has the model, as http://127.0.0.1:8765.",
+        show_default=False,
+    ),
+]
+TokenFrom = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-from",
+        help="File with the token for the service; else it is in the environment variable XLDA_TOKEN.",
+        show_default=False,
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)]
 LabelOfAll = Annotated[
     str | None, typer.Option("--label", "-l", help="What all of them show, whatever their folders say.")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from xlda.backbones import Backbone
     from xlda.identity import BackboneIdentity
     from xlda.photos.embedding import OnError
+    from xlda.photos.finding import Photo
     from xlda.photos.recognizer import Recognizer
 
 BATCH = 4096  # embeddings of files read at once
@@ -66,11 +67,16 @@ class Input:
         for samples in self.batches(what):
             for name, label in zip(samples.names, samples.labels, strict=True):
                 if label is None:
-                    raise BadSampleError(
-                        f"{name} has no label. A photo has that of its folder, or of a list, or of --label "
-                        "where a command has it."
-                    )
+                    raise without_label(name)
             yield samples
+
+
+def without_label(name: object) -> BadSampleError:
+    """The error for a sample that cannot be learned, since nobody says what it shows."""
+    return BadSampleError(
+        f"{name} has no label. A photo has that of its folder, or of a list, or of --label where a command "
+        "has it."
+    )
 
 
 class InputSource(Source):
@@ -181,12 +187,8 @@ def from_photos(
     """Photos, embedded as they come; without a choice, labels do not matter."""
     from xlda.photos.embedding import embed_photos
 
-    photos = found_photos(where, on_error, choice is not None and choice.label is None and choice.of_folders)
+    photos = chosen_photos(where, on_error, choice)
     if choice is not None:
-        photos = [photo for photo in photos if choice.is_all or choice.takes(photo.label)]
-        if choice.label is not None:
-            photos = [photo._replace(label=choice.label) for photo in photos]
-        photos = without_copies(photos) if choice.each_once else photos
         choice.labels([photo.label for photo in photos])  # in doubt, asked about before the work begins
 
     def read() -> Iterator[Samples]:
@@ -199,3 +201,14 @@ def from_photos(
             yield Samples(batch.embeddings, labels, [str(photo.path) for photo in batch.photos])
 
     return Input(backbone.identity, len(photos), read, choice)
+
+
+def chosen_photos(where: list[str], on_error: OnError, choice: Choice | None) -> list[Photo]:
+    """The photos in these places that are taken, with the labels that they have there, or that all have."""
+    photos = found_photos(where, on_error, choice is not None and choice.label is None and choice.of_folders)
+    if choice is None:
+        return photos
+    photos = [photo for photo in photos if choice.is_all or choice.takes(photo.label)]
+    if choice.label is not None:
+        photos = [photo._replace(label=choice.label) for photo in photos]
+    return without_copies(photos) if choice.each_once else photos

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 import zlib
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,32 +16,40 @@ from xlda.inputs import prepared
 from xlda.service.problems import Problem
 
 MOST_ROWS = 100_000
+MAGIC, LONG = b"\x93NUMPY", 70_000  # how a .npy file begins; bytes that no header has more of
 FLOATS = (np.float16, np.float32, np.float64)
 GROWTH = 8  # times as large as it came may a compressed file be
 ALWAYS = 4_000_000  # bytes that it may have in any case
 LARGEST_LIST = 4096  # bytes of the list of what is in a .npz file: three arrays need far less
 
 
-def read_npy(content: bytes | memoryview, what: str = "The body") -> Array:
+def read_npy(content: bytes, what: str = "The body") -> Array:
     """The array in a .npy file."""
-    file = io.BytesIO(content)
     try:
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, is_fortran, dtype = read(file)
+        start = len(MAGIC) + 4 + int.from_bytes(content[8:10], "little") if content[6:8] == b"\1\0" else LONG
+        shape, is_fortran, dtype, start = _header(content[:start])
     except Exception as error:  # which can be anything, of what was made to look like one
         raise Problem(422, f"{what} is not a .npy file that can be read.") from error
     if dtype.hasobject or dtype.kind not in "fUiu":
         raise Problem(422, f"{what} holds {dtype}; expected floats, or text for labels and groups.")
-    start, count = file.tell(), int(np.prod(shape, dtype=object))
+    count = math.prod(shape)
     if count * dtype.itemsize != len(content) - start:
         raise Problem(422, f"{what} is cut short, or is longer than it says.")
     if not count:
         return np.empty(shape, dtype)
     flat: Array = np.frombuffer(content, dtype, count, start)
     return flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)
+
+
+@lru_cache(maxsize=256)  # reading one takes longer than the rest, and most are the same
+def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, order, type, and where the numbers begin."""
+    file = io.BytesIO(head)
+    version = np.lib.format.read_magic(file)
+    is_first = version == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read(file)
+    return shape, is_fortran, dtype, file.tell()
 
 
 def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:

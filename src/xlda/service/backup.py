@@ -22,6 +22,7 @@ from xlda.service import log as logs
 from xlda.service.engine import Engine
 from xlda.service.faults import reached
 from xlda.service.places import Places
+from xlda.service.starting import finish_restore
 
 VERSION = 1
 MANIFEST, MODEL, LOG = "manifest.json", "model.xlda", "log.sqlite"
@@ -120,12 +121,13 @@ def restore(file: Path, model: str | os.PathLike[str]) -> int:
     try:
         unfinished.mkdir()
         seq = _unpack(file, unfinished)
-        unpacked = unfinished / MODEL
+        for folder in (*(path for path in unfinished.rglob("*") if path.is_dir()), unfinished):
+            flush_to_disk(folder)
         reached("restore-before-rename")
-        if unpacked.exists():
-            unpacked.rename(places.model)
         unfinished.rename(places.folder)
         flush_to_disk(places.folder.parent)
+        reached("restore-between-renames")
+        finish_restore(places)  # if this is as far as it came, the next start does it
         return seq
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

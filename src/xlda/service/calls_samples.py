@@ -127,7 +127,7 @@ def _known_labels(service: Service, texts: list[str]) -> list[Any]:
             raise Problem(422, f"There is no class {str(label)[:80]}; `among` names known classes.")
     if not any(book.by_label[label].count > 0 for label in labels):
         raise Problem(422, "`among` needs a class that has samples.")
-    return [label for label in labels if label in service.engine.machine.label_of.values()]
+    return [label for label in labels if book.by_label[label].count > 0]
 
 
 def _check_backbone(request: Request, service: Service) -> None:
@@ -160,7 +160,7 @@ async def teach(
     before = await service.answered_before(asker)
     if before is not None:
         return answered(before)
-    photo = await service.embedded(content, want_small=service.engine.keeping.photos)
+    photo = await service.embedded(content, service.engine.keeping.photos, want_warnings=True)
     name = photo_name(content)
     not_kept, (_, [judged]) = await asyncio.gather(
         service.keep_photo(name, photo.small), service.judged(photo.embedding[None], 1, None, None)

@@ -58,7 +58,7 @@ async def export(
 async def import_(request: Request) -> Response:
     """Take over what `GET /v1/export` gave, where this service has learned nothing yet."""
     service = service_of(request)
-    if media_type(request) != "application/zip":
+    if media_type(request) not in ("application/zip", "application/octet-stream"):
         raise Problem(415, "This call takes application/zip, as GET /v1/export gives it.")
     _check_empty(service.engine.machine.seq, len(service.engine.book))
     folder = service.engine.places.folder

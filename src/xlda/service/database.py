@@ -14,7 +14,9 @@ from typing import Any
 
 import apsw
 
+from xlda._internal.files import replaced
 from xlda.errors import DamagedFileError, NewerFileError
+from xlda.service.faults import reached
 
 VERSION = 1
 OLDEST_SQLITE = (3, 51, 3)
@@ -98,15 +100,19 @@ def check_sqlite(version: str | None = None) -> None:
 def opened(path: Path, vfs: str | None = None) -> apsw.Connection:
     """The database, made where there is none, ready to be written to by this connection alone."""
     check_sqlite()
-    is_new = not path.exists() or not path.stat().st_size
     try:
         connection = _connected(path, vfs)
-        if is_new:
-            with connection:
-                connection.execute(TABLES)
-                connection.pragma("user_version", VERSION)
-        else:
-            _migrate(connection, path)
+        try:
+            if _is_blank(connection):
+                reached("start-before-tables")
+                with connection:
+                    connection.execute(TABLES)
+                    connection.pragma("user_version", VERSION)
+            else:
+                _migrate(connection, path)
+        except BaseException:
+            connection.close()
+            raise
         return connection
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise damaged(path, str(error)) from error
@@ -134,6 +140,11 @@ def _connected(path: Path, vfs: str | None) -> apsw.Connection:
     return connection
 
 
+def _is_blank(connection: apsw.Connection) -> bool:
+    """Whether nothing is in it: it is new, or who made it was killed before there was anything."""
+    return not connection.pragma("user_version") and not one(connection, "SELECT 1 FROM sqlite_schema")
+
+
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     version = int(connection.pragma("user_version"))
     if version > VERSION:
@@ -146,12 +157,16 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
             raise damaged(path, "it is not the database of a service")
         copy = path.with_name(f"{path.name}.version-{version}")
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        shutil.copy2(path, copy)
+        with replaced(copy) as unfinished:
+            shutil.copyfile(path, unfinished)
+        reached("migration-after-copy")
     while version < VERSION:
         with connection:
             MIGRATIONS[version](connection)
             version += 1
             connection.pragma("user_version", version)
+            reached("migration-before-commit")
+        reached("migration-after-commit")
 
 
 def one(connection: apsw.Connection, sql: str, bindings: Any = ()) -> Any:

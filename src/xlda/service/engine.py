@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.files import flush_to_disk
 from xlda._internal.model_lock import ModelLock
 from xlda._internal.not_fitted import is_not_fitted
+from xlda._internal.threads import alone
 from xlda.calibration.assessment import Assessment
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
@@ -27,16 +27,18 @@ from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.database import reader
 from xlda.service.faults import reached
-from xlda.service.folding import fold, forget_answers
+from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.photo_store import PhotoStore
 from xlda.service.places import Places
 from xlda.service.review import Review
-from xlda.service.starting import read_classifier, started
+from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
 
 LOOK = 1.0  # seconds between two looks whether something is to be done
 BETWEEN_CHECKPOINTS = 300.0  # seconds
 MANY = 20_000  # samples, after which a checkpoint does not wait for that
+QUIET, LONGEST_WAIT = 5.0, 900.0  # seconds without a question, before the model measures itself; at most
+MOMENT = 1.0  # seconds
 REST = 4.0  # times as long as measuring took, before it is done again
 
 logger = logging.getLogger("xlda.service")
@@ -68,8 +70,9 @@ class Engine:
         self.photos = PhotoStore(places.photos, keeping.photo_bytes)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
+        self._make_head()
         self.saved_seq = self._saved_seq()
-        self._saved_at = time.monotonic()
+        self._saved_at = self._asked_at = self._measured_at = time.monotonic()
         self._checkpoint_turn = threading.Lock()
         self._stop = threading.Event()
         self.is_closed = False
@@ -86,6 +89,7 @@ class Engine:
         lock = ModelLock(path)
         lock.take()
         try:
+            finish_restore(places)
             return cls(places, keeping or Keeping(), lock, vfs)
         except BaseException:
             lock.give_back()
@@ -99,7 +103,7 @@ class Engine:
     def close(self) -> None:
         """Finish what waits, write a checkpoint, and let go of the model."""
         self._stop.set()
-        self._upkeep.join()
+        self._upkeep.join(MOMENT)  # which may be measuring, and is not needed for that any more
         self.writer.close()
         try:
             if self.writer.failure is None:
@@ -135,6 +139,11 @@ class Engine:
         found = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else found[0]
 
+    def _make_head(self) -> None:
+        """Have the head that answers before anybody asks."""
+        if self.machine.is_started and self.book.n_samples():
+            self.machine.classifier.snapshot()
+
     # -- answers
 
     @property
@@ -148,7 +157,7 @@ class Engine:
         self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
     ) -> tuple[int, Judged | None]:
         """What samples (n, d) are, and the event that had been learned; None where nothing has."""
-        machine = self.machine
+        machine, self._asked_at = self.machine, time.monotonic()
         with machine.lock:  # whole events, and no more than a moment
             seq = machine.seq
             if not machine.is_started:
@@ -165,18 +174,38 @@ class Engine:
     # -- keeping in order
 
     def _keep_in_order(self) -> None:
+        self._sweep()
         rest_until = 0.0
         while not self._stop.wait(LOOK):
             try:
                 now = time.monotonic()
-                if now >= rest_until and self._measure():
-                    rest_until = time.monotonic() + REST * (time.monotonic() - now)
+                if now >= rest_until and self._is_quiet(now):
+                    with alone():  # which leaves the other cores to those who ask
+                        was_measured = self._measure()
+                    if was_measured:
+                        rest_until = time.monotonic() + REST * (time.monotonic() - now)
                 self.review.flush()
                 if self._checkpoint_is_due():
                     self.checkpoint()
             except Exception:
                 logger.exception("keeping the model in order failed; it is tried again in a minute")
                 self._stop.wait(60.0)
+
+    def _sweep(self) -> None:
+        """Delete photos that nobody needs: the end of a former service came between them and their event."""
+        try:
+            with closing(self.reading()) as db:
+                self.photos.sweep(lambda name: is_needed(db, name))
+        except (apsw.Error, OSError):
+            logger.exception("photos that nobody needs could not be deleted")
+
+    def _is_quiet(self, now: float) -> bool:
+        """Whether nobody has asked for a while, or measuring has waited for that for too long."""
+        last = max(self._asked_at, self.writer.changed_at)
+        if now - last < QUIET and now - self._measured_at < LONGEST_WAIT:
+            return False
+        self._measured_at = now
+        return True
 
     def _measure(self) -> bool:
         """Measure how sure answers are, where enough was learned since; whether that was done."""
@@ -225,9 +254,10 @@ class Engine:
             unfinished.replace(self.places.model)
             reached("checkpoint-after-rename")
             flush_to_disk(self.places.model.parent)
+            reached("checkpoint-after-sync")
             self.saved_seq, self._saved_at = seq, time.monotonic()
-            tidy: Callable[[], None] = lambda: self._tidy(seq)  # noqa: E731
-            tidy() if writer_has_ended else self.writer.between(tidy)
+            if not writer_has_ended:
+                self.writer.between(lambda: self._tidy(seq))
             return seq
 
     def _view(self) -> tuple[Any, int]:
@@ -247,13 +277,17 @@ class Engine:
         return -1 if noted is None else int(noted["seq"])
 
     def _tidy(self, saved_seq: int) -> None:
-        """Drop what is too old to be undone, by the writer; photos that nobody needs go with it."""
+        """Drop what is too old to be undone, by the writer, some at a time; photos go with it."""
         try:
-            fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days)
+            if fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days):
+                self.writer.between(lambda: self._tidy(saved_seq))
+                return
             forget_answers(self.db)
             self.review.prune()
-        except (apsw.Error, OSError):
-            logger.exception("what is too old could not be dropped")
+        except OSError:
+            logger.exception("photos that are too old could not be deleted")
+        except apsw.Error as error:
+            self.writer.note(error)
 
     # -- what is asked of the database
 

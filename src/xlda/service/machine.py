@@ -51,6 +51,11 @@ class Machine:
         """Whether anything was ever learned."""
         return self.classifier.__sklearn_is_fitted__()
 
+    def give_ids(self, pairs: Iterable[tuple[str, Label]]) -> None:
+        """Say which ids the classes that the classifier knows have: pairs of id and label."""
+        self.label_of = dict(pairs)
+        self.classifier.class_ids_ |= {label: class_id for class_id, label in self.label_of.items()}
+
     @property
     def width(self) -> int | None:
         """Numbers in an embedding, once that is known."""

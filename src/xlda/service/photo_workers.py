@@ -40,7 +40,7 @@ class WorkersClosedError(QueueFullError):
 class EmbeddedPhoto(NamedTuple):
     """An `embedding` (d,) of float32; the `size` of the upload, upright: width and height; what is wrong.
 
-    `small` is a JPEG file of at most 512 pixels a side, where it was asked for.
+    `small` is a JPEG file of at most 512 pixels a side. It and `warnings` are there where they were wanted.
     """
 
     embedding: Array
@@ -54,7 +54,17 @@ class _Asked(NamedTuple):
 
     content: bytes
     want_small: bool
+    want_warnings: bool
     answer: Future[EmbeddedPhoto]
+
+    def found_in(self, image: Image, size: tuple[int, int]) -> tuple[list[str], bytes | None]:
+        """Warnings and the small photo, where they are wanted."""
+        warnings = warnings_of(image, size) if self.want_warnings else []
+        if not self.want_small:
+            return warnings, None
+        if max(image.size) < min(SIDE, max(size)):  # the network needed fewer pixels than are kept
+            return warnings, small_jpeg(self.content)
+        return warnings, jpeg_of(image)
 
 
 class _Opened(NamedTuple):
@@ -105,13 +115,16 @@ class PhotoWorkers:
         """Photos under way."""
         return self._n_busy
 
-    async def embed(self, content: bytes, want_small: bool = False) -> EmbeddedPhoto:
+    async def embed(
+        self, content: bytes, want_small: bool = False, want_warnings: bool = True
+    ) -> EmbeddedPhoto:
         """The embedding of an uploaded photo, and what else there is to know of it.
 
         A BadImage says what is wrong with it; a QueueFullError comes at once. Where whoever asks is
-        cancelled, the photo is skipped, unless it was begun.
+        cancelled, the photo is skipped, unless it was begun. Whoever only predicts needs no warnings, which
+        take about a millisecond.
         """
-        asked = _Asked(content, want_small, Future())
+        asked = _Asked(content, want_small, want_warnings, Future())
         self._enter(asked)
         try:
             return await asyncio.wrap_future(asked.answer)
@@ -187,8 +200,7 @@ class PhotoWorkers:
         try:
             image, size = self._opened(asked)
             embedding = self._backbone.embed_one(image)
-            small = _small(asked, image, size)
-            result = EmbeddedPhoto(embedding, size, warnings_of(image, size), small)
+            result = EmbeddedPhoto(embedding, size, *asked.found_in(image, size))
         except Exception as error:  # whatever it is, who asked shall know, and the worker goes on
             asked.answer.set_exception(error)
         else:
@@ -196,16 +208,14 @@ class PhotoWorkers:
 
     def _embed_some(self, some: list[_Asked]) -> None:
         opened = [one for one in map(self._prepared, some) if one is not None]
-        if opened and not self._is_embedded(opened):
-            for one in opened:  # one of them spoils it for all
-                self._is_embedded([one])
+        if opened:
+            self._embed_opened(opened)
 
     def _prepared(self, asked: _Asked) -> _Opened | None:
         """The photo opened and prepared, or None where it is answered that it cannot be."""
         try:
             image, size = self._opened(asked)
-            small = _small(asked, image, size)
-            return _Opened(self._backbone.prepare(image), asked.answer, size, warnings_of(image, size), small)
+            return _Opened(self._backbone.prepare(image), asked.answer, size, *asked.found_in(image, size))
         except Exception as error:
             asked.answer.set_exception(error)
             return None
@@ -213,24 +223,22 @@ class PhotoWorkers:
     def _opened(self, asked: _Asked) -> tuple[Image, tuple[int, int]]:
         return open_with_size(asked.content, least_side=self._backbone.least_side)
 
-    def _is_embedded(self, opened: list[_Opened]) -> bool:
-        """Whether they could be embedded and are answered; one alone is answered in any case."""
+    def _embed_opened(self, opened: list[_Opened]) -> None:
         try:
             embeddings = self._backbone.embed_here(np.stack([one.pixels for one in opened]))
+            results = [
+                EmbeddedPhoto(embedding.copy(), one.size, one.warnings, one.small)
+                for one, embedding in zip(opened, embeddings, strict=True)
+            ]
         except Exception as error:
             if len(opened) == 1:
                 opened[0].answer.set_exception(error)
-            return False
-        for one, embedding in zip(opened, embeddings, strict=True):
-            one.answer.set_result(EmbeddedPhoto(embedding, one.size, one.warnings, one.small))
-        return True
-
-
-def _small(asked: _Asked, image: Image, size: tuple[int, int]) -> bytes | None:
-    """The photo to keep; it is decoded once more where the network needed fewer pixels than that."""
-    if not asked.want_small:
-        return None
-    return jpeg_of(image) if max(image.size) >= min(SIDE, max(size)) else small_jpeg(asked.content)
+                return
+            for one in opened:  # one of them spoils it for all
+                self._embed_opened([one])
+            return
+        for one, result in zip(opened, results, strict=True):
+            one.answer.set_result(result)
 
 
 def _closed() -> WorkersClosedError:

@@ -31,6 +31,11 @@ class Places(NamedTuple):
         return self.folder / "log.sqlite"
 
     @property
+    def unpacked(self) -> Path:
+        """The model of a backup, while it is being restored."""
+        return self.folder / "model.xlda"
+
+    @property
     def photos(self) -> Path:
         """Small photos by hash."""
         return self.folder / "photos"

@@ -158,11 +158,13 @@ class Service:
         """Have something read that is on disk, or takes a while to put together."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
 
-    async def embedded(self, content: bytes, want_small: bool = False) -> EmbeddedPhoto:
+    async def embedded(
+        self, content: bytes, want_small: bool = False, want_warnings: bool = False
+    ) -> EmbeddedPhoto:
         """The embedding of a photo."""
         workers = self._photo_workers()
         try:
-            return await workers.embed(content, want_small)
+            return await workers.embed(content, want_small, want_warnings)
         except QueueFullError as error:
             raise Problem(503, f"{error}".rstrip(".") + ".", retry_after=1) from None
         except OtherFormat as error:

@@ -8,11 +8,13 @@ import secrets
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import apsw
 import numpy as np
 
 from xlda import model_file
+from xlda._internal.files import flush_to_disk
 from xlda._internal.safetensors_file import read_header
 from xlda.errors import DamagedFileError
 from xlda.identity import BackboneIdentity
@@ -21,6 +23,7 @@ from xlda.learner.learner import Learner
 from xlda.service import log as logs
 from xlda.service.changes import SAMPLE, SampleRow
 from xlda.service.database import damaged, one, opened
+from xlda.service.faults import reached
 from xlda.service.log import Event, Position
 from xlda.service.machine import Machine, Sample
 from xlda.service.places import Places
@@ -39,32 +42,57 @@ def read_classifier(path: Path) -> Learner:
     return classifier
 
 
+def finish_restore(places: Places) -> None:
+    """Put a model that was restored into its place, where that was not finished."""
+    if places.unpacked.exists() and not places.model.exists():
+        places.unpacked.rename(places.model)
+        reached("restore-after-rename")
+        flush_to_disk(places.model.parent)
+
+
 def started(places: Places, classifier: Learner, vfs: str | None = None) -> tuple[apsw.Connection, Machine]:
     """The database and the model with all that its log has; a new log where there is none.
 
     What does not fit together is an error in one sentence, and nothing is changed.
     """
-    places.folder.mkdir(exist_ok=True)
+    if not places.folder.exists():
+        places.folder.mkdir()
+        flush_to_disk(places.folder.parent)
     db = opened(places.database, vfs)
-    machine = Machine(classifier)
+    try:
+        reached("start-after-open")
+        return db, _caught_up(db, places, Machine(classifier))
+    except BaseException:
+        db.close()
+        raise
+
+
+def _caught_up(db: apsw.Connection, places: Places, machine: Machine) -> Machine:
+    """The model with all that the log has."""
+    classifier = machine.classifier
     if one(db, "SELECT value FROM facts WHERE name = 'log'") is None:
         _begin(db, places, machine)
     else:
         position = _position_of_file(db, places, classifier)
+        if position.seq == 0 and machine.is_started and not classifier.class_ids_:
+            machine.give_ids(json.loads(one(db, "SELECT value FROM facts WHERE name = 'first ids'")[0]))
         replay(db, places.database, machine, position)
-    _adopt(db, machine)
+        _adopt(db, machine)
+    reached("start-after-adopting")
     backbone = one(db, "SELECT value FROM facts WHERE name = 'backbone'")
     if machine.is_started and classifier.backbone_ is None and backbone is not None:
         classifier.backbone_ = BackboneIdentity.from_json(json.loads(backbone[0]))
-    return db, machine
+    return machine
 
 
 def _begin(db: apsw.Connection, places: Places, machine: Machine) -> None:
     """A new log of the model as it is."""
-    facts = {"log": secrets.token_hex(16), "start": _digest(places.model)}
+    facts: dict[str, Any] = {"log": secrets.token_hex(16), "start": _digest(places.model)}
     if machine.width is not None:
-        facts["width"] = machine.width  # type: ignore[assignment]
+        facts["width"] = machine.width
     with db:
+        _adopt(db, machine)
+        facts["first ids"] = json.dumps([[class_id, label] for class_id, label in machine.label_of.items()])
         db.executemany("INSERT INTO facts(name, value) VALUES (?, ?)", list(facts.items()))
 
 
@@ -116,6 +144,7 @@ def replay(db: apsw.Connection, path: Path, machine: Machine, start: Position) -
         machine.take((step for event in some for step in event.body.get("steps", [])), samples)
         machine.position = Position(some[-1].seq, some[-1].checksum)
         n_events += len(some)
+        reached("start-in-replay")
     if n_events:
         logger.info("%d events replayed", n_events)
 
@@ -175,6 +204,4 @@ def _adopt(db: apsw.Connection, machine: Machine) -> None:
                 (label, class_id),
             )
         db.executemany("INSERT INTO classes(id, label, is_there, from_file) VALUES (?, ?, 1, ?)", inserted)
-    for new, label in news:
-        classifier.class_ids_[label] = new
-    machine.label_of = dict(news)
+    machine.give_ids(news)

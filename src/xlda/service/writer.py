@@ -8,6 +8,7 @@ import logging
 import queue
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ import apsw
 from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.changes import Change
-from xlda.service.database import one
+from xlda.service.database import PAGES_IN_WAL, one
 from xlda.service.faults import reached
 from xlda.service.log import Event, Position
 from xlda.service.machine import Machine
@@ -71,12 +72,15 @@ class Writer:
         self._db, self._folder, self.machine, self.book = db, folder, machine, book
         self.last = last
         self.failure: str | None = None
+        self.changed_at = time.monotonic()
         self._queue: queue.SimpleQueue[Wanted | Callable[[], None] | None] = queue.SimpleQueue()
         self.on_events: Callable[[list[Event]], None] = lambda events: None
+        self._n_pages_in_wal = 0
         self._thread = threading.Thread(target=self._run, name="xlda-writer", daemon=True)
 
     def start(self) -> None:
         """Begin."""
+        self._db.set_wal_hook(self._note_wal)
         self._thread.start()
 
     @property
@@ -110,14 +114,49 @@ class Writer:
             if first is None:
                 return
             if callable(first):
-                first()
+                self._do(first)
                 continue
             together, then = self._waiting_with(first)
             self._commit(together)
             for work in then:
                 if work is None:
                     return
-                work() if callable(work) else self._commit([work])
+                self._do(work) if callable(work) else self._commit([work])
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Something between two commits; where the disk has failed, nothing is written any more."""
+        if self.failure is not None:
+            return
+        try:
+            work()
+        except Exception as error:
+            self.note(error)
+        self._copy_wal()
+
+    def note(self, error: BaseException) -> None:
+        """Say that work between two commits failed; where it was the disk that did, this is the end."""
+        if isinstance(error, apsw.FullError):
+            logger.warning("the disk is full: %s", error)
+        else:
+            self._problem(error)
+
+    def _note_wal(self, db: apsw.Connection, name: str, n_pages: int) -> int:
+        self._n_pages_in_wal = n_pages
+        return apsw.SQLITE_OK
+
+    def _copy_wal(self) -> None:
+        """Copy what was committed into the database once it is much; nobody waits for an answer then."""
+        if self._n_pages_in_wal < PAGES_IN_WAL or self.failure is not None:
+            return
+        self._n_pages_in_wal = 0
+        try:
+            reached("wal-before-copy")
+            self._db.wal_checkpoint()
+            reached("wal-after-copy")
+        except apsw.BusyError:
+            pass  # another program copies it just now
+        except apsw.Error as error:
+            self.note(error)
 
     def _waiting_with(self, first: Wanted) -> tuple[list[Wanted], list[Wanted | Callable[[], None] | None]]:
         """What can be committed with a change, and what came after that and cannot."""
@@ -158,6 +197,7 @@ class Writer:
         reached("before-answer")
         for wanted, answer in done:
             _tell(wanted, answer)
+        self._copy_wal()
 
     def _check_can_write(self) -> None:
         if self.failure is not None:
@@ -208,7 +248,7 @@ class Writer:
         return answered_before(self._db, wanted.key, wanted.fingerprint)
 
     def _follow(self, changes: list[Change], events: list[Event]) -> None:
-        machine = self.machine
+        machine, self.changed_at = self.machine, time.monotonic()
         with machine.lock:
             steps = [step for change in changes for step in change.steps]
             samples = {name: sample for change in changes for name, sample in change.samples.items()}
