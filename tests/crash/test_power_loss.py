@@ -1,4 +1,4 @@
-"""Losses of power: of what was acknowledged nothing is lost; and a service that does not sync is found out."""
+"""Losses of power: nothing that was acknowledged is lost; and a service that does not sync is found out."""
 
 from __future__ import annotations
 
