@@ -22,7 +22,7 @@ from xlda.service.writer import Answer, Plan, Wanted
 pytestmark = pytest.mark.filterwarnings("ignore:The covariance of 6 features")  # of a handful of samples
 
 WIDTH = 6
-DOINGS = ["teach", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
+DOINGS = ["teach", "create", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
 FRUITS = ["apple", "banana", "cherry", "date", "elder", "fig"]
 
 
@@ -121,6 +121,8 @@ def test_whatever_is_done_and_undone_the_model_is_that_of_the_samples(tmp_path: 
                     plans.forget(some) if doing == "forget" else plans.relabel(some, str(rng.choice(FRUITS)))
                 )
                 shop.change(doing, plan)
+            elif doing == "create":
+                shop.change(doing, plans.create_class(f"fruit {round_}"))
             elif doing == "rename":
                 new = f"fruit {round_}" if rng.random() < 0.5 else str(rng.choice(FRUITS))
                 shop.change(doing, plans.rename_class(str(rng.choice(ids)), new, None))

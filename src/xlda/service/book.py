@@ -161,7 +161,7 @@ def folded(text: str) -> str:
 
 
 def _rank(text: str, wanted: str) -> int:
-    """How well a text fits that has what is wanted: 0 where it begins so, 1 where a word does, 2 elsewhere."""
+    """How well a text fits: 0 where it begins with what is wanted, 1 where a word does, 2 elsewhere."""
     place = text.find(wanted)
     if place == 0:
         return 0

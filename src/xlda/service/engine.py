@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,12 +63,14 @@ class Engine:
 
     def __init__(self, places: Places, keeping: Keeping, lock: ModelLock, vfs: str | None = None) -> None:
         self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
-        self.db, self.machine = started(places, read_classifier(places.model), vfs)
+        with ThreadPoolExecutor(1) as pool:  # which looks at every photo
+            store = pool.submit(PhotoStore, places.photos, keeping.photo_bytes)
+            self.db, self.machine = started(places, read_classifier(places.model), vfs)
+            self.photos = store.result()
         self.log_id = str(self._fact("log"))
         self.book = Book.load(self.db, self.machine)
         last = logs.last_position(self.db)
         self.writer = Writer(self.db, places.folder, self.machine, self.book, last)
-        self.photos = PhotoStore(places.photos, keeping.photo_bytes)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
         self._make_head()

@@ -136,8 +136,9 @@ class Machine:
     def _join(self, into: str, other: str) -> None:
         if other not in self.label_of:
             return
-        if into not in self.label_of:  # which has no samples, and no row yet
-            raise ValueError("A class without samples takes over by another name; the log is not right.")
+        if into not in self.label_of:  # then neither has samples
+            self._drop(other)
+            return
         self.classifier.merge_classes(self.label_of[into], self.label_of.pop(other))
 
     def _split(self, into: str, other: str, label: Label, count: float, mean: str) -> None:

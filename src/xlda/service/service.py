@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import logging
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import PIL.Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import write_whole
@@ -73,7 +76,16 @@ class Service:
 
     def start(self) -> None:
         """Begin to take requests."""
-        self._begin(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._begin(loop)
+        if self.workers is not None:
+            self._run_aside(self._warm_up(self.workers))
+
+    async def _warm_up(self, workers: PhotoWorkers) -> None:
+        """Have the network embed something, so that the first photo that comes is as quick as any."""
+        buffer = io.BytesIO()
+        PIL.Image.new("RGB", (64, 64)).save(buffer, "JPEG")
+        await asyncio.gather(*(workers.embed(buffer.getvalue()) for _ in range(3)), return_exceptions=True)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(events: list[Event]) -> None:
@@ -250,7 +262,10 @@ class Service:
         )
         if not is_unsure or not self.engine.keeping.review or len(self._aside) >= 8:
             return
-        task = asyncio.get_running_loop().create_task(self._put_aside(content, embedding, judged))
+        self._run_aside(self._put_aside(content, embedding, judged))
+
+    def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
