@@ -131,7 +131,7 @@ def test_a_failed_sync_ends_acknowledging_at_once(tmp_path):
             assert [teacher.teach(), teacher.predict(), teacher.teach()] == [503, 200, 503]
             assert teacher.client.get("/readyz").status_code == 503
             assert teacher.client.get("/healthz").status_code == 200
-        campaign.end()
+        campaign.check()
     campaign.assert_fine()
 
 
