@@ -418,11 +418,12 @@ class TestSmallPhotos:
             assert np.abs(np.subtract(image.getpixel((0, 0)), (200, 30, 90))).max() <= 6
 
     @pytest.mark.parametrize("size", [(640, 480), (1600, 1200)])
-    def test_nothing_but_the_pixels_is_kept(self, size, rng):
+    @pytest.mark.parametrize(("turn", "degrees"), [(1, 0), (8, 90)])
+    def test_nothing_but_the_pixels_is_kept(self, size, turn, degrees, rng):
         from PIL import ImageCms
 
         exif = Image.Exif()
-        exif[0x0112], exif[0x010F] = 8, "a camera"
+        exif[0x0112], exif[0x010F] = turn, "a camera"
         profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
         pixels = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)).resize(size)
         upload = file_of(
@@ -431,8 +432,8 @@ class TestSmallPhotos:
         small = small_jpeg(upload)
         with Image.open(io.BytesIO(small)) as image:
             assert set(image.info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
-            assert image.size == (384, 512)  # upright, by the turn that is told no more
-            expected = pixels.rotate(90, expand=True).resize(image.size)
+            assert image.size == ((384, 512) if degrees else (512, 384))  # the turn is told no more
+            expected = pixels.rotate(degrees, expand=True).resize(image.size)
             assert np.abs(np.asarray(image, float) - np.asarray(expected, float)).mean() < 3
         for secret in (b"camera", b"of mine", b"<x/>", b"ICC_PROFILE"):
             assert secret in upload
@@ -456,6 +457,10 @@ class TestWarnings:
     def test_a_good_photo_has_none(self, rng):
         for size in ((800, 600), (400, 400), (128, 160)):
             assert warnings_of(scene(rng).resize(size), size) == []
+
+    def test_a_large_photo_need_not_be_sharp_to_the_pixel(self, rng):
+        image = scene(rng).resize((2400, 1800)).filter(ImageFilter.GaussianBlur(4))
+        assert warnings_of(image, image.size) == []
 
     @pytest.mark.parametrize("size", [(512, 384), (800, 600), (384, 512)])
     def test_blurred(self, rng, size):

@@ -347,7 +347,15 @@ class TestKindsOfBadImages:
     """A program tells by the type what is wrong: another format, too large, or broken."""
 
     @pytest.mark.parametrize(
-        "data", [b"<html>", b"GIF89a" + bytes(20), b"RIFF0000WAVE", b"ftyp", boxed(b"isom", b"mp42")]
+        "data",
+        [
+            b"<html>",
+            b"GIF89a" + bytes(20),
+            b"RIFF0000WAVE",
+            b"ftyp",
+            bytes(8) + b"heic",
+            boxed(b"isom", b"mp42"),
+        ],
     )
     def test_other_formats(self, data):
         with pytest.raises(OtherFormat, match=r"^The photo is not a JPEG, PNG or WebP image\.$"):
@@ -357,7 +365,7 @@ class TestKindsOfBadImages:
         "data",
         [
             boxed(b"heic", b"mif1"),
-            boxed(b"mif1", b"heic"),
+            boxed(b"mif1"),
             boxed(b"avif"),
             boxed(b"abcd", b"miaf", b"heix", more=bytes(99)),
             boxed(b"heic")[:12],  # cut short

@@ -19,6 +19,8 @@ from xlda.service.folding import fold
 from xlda.service.problems import Problem
 from xlda.service.writer import Answer, Plan, Wanted
 
+pytestmark = pytest.mark.filterwarnings("ignore:The covariance of 6 features")  # of a handful of samples
+
 WIDTH = 6
 DOINGS = ["teach", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
 FRUITS = ["apple", "banana", "cherry", "date", "elder", "fig"]

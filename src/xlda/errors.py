@@ -43,6 +43,10 @@ class LockedModelError(XLDAError, OSError):
     """A model that another process is changing."""
 
 
+class ServedModelError(LockedModelError):
+    """A model that a service has for as long as it runs; the message has its address."""
+
+
 class ChangedModelError(XLDAError, OSError):
     """A model file that was changed by another process since it was opened."""
 

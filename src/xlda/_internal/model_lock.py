@@ -10,6 +10,7 @@ back. A forked child does not have the lock of its parent, and wants its own lik
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
 import threading
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from xlda._internal.extras import needs
-from xlda.errors import LockedModelError
+from xlda.errors import LockedModelError, ServedModelError
 
 _of_parents: list[Any] = []  # locks inherited by a fork: letting go of one here could unlock the parent's
 
@@ -99,7 +100,11 @@ def _taken(model: Path, name: str, wait: float) -> Any:
         raise FileNotFoundError(f"No folder {model.parent} to write {model.name} in.")
     lock = FileLock(f"{model}.lock", thread_local=False)
     try:
-        lock.acquire(timeout=-1 if math.isinf(wait) else wait, poll_interval=0.05)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            _check_served(model, name)
+            lock.acquire(timeout=-1 if math.isinf(wait) else wait, poll_interval=0.05)
     except Timeout:
         raise LockedModelError(
             f"{name} is being changed by another process or recognizer. Try again once that has ended."
@@ -112,3 +117,25 @@ def _taken(model: Path, name: str, wait: float) -> Any:
             ) from error
         raise
     return lock
+
+
+def _check_served(model: Path, name: str) -> None:
+    """Refuse at once what a service holds: it does so until it is ended. It has left its address."""
+    try:
+        found = json.loads((model.with_name(f"{model.name}.service") / "address.json").read_bytes())
+        url, process = str(found["url"]), int(found["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if _is_running(process):
+        raise ServedModelError(f"{name} is being served at {url}: use --server {url}.")
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is a process of this number: a service that was killed has left its address too."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:  # of another user
+        return True
+    except OSError:
+        return False
+    return True

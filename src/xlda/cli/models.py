@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from xlda._internal.built_in import DEFAULT_BACKBONE
 from xlda._internal.model_lock import ModelLock
 from xlda.cli.console import note
-from xlda.errors import LockedModelError
+from xlda.errors import LockedModelError, ServedModelError
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
@@ -71,6 +71,8 @@ def _waited(path: Path, take: Callable[[float], T]) -> T:
     """Take the lock of a model, given how long to wait for it; if another has it, that is said."""
     try:
         return take(SOON)
+    except ServedModelError:
+        raise
     except LockedModelError:
         note(f"waiting for another that is changing {path}")
         return take(PATIENCE)

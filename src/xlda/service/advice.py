@@ -9,13 +9,14 @@ from typing import Any
 from xlda.service.changes import CLASS, ClassRow
 from xlda.service.database import one
 from xlda.service.engine import Engine
+from xlda.service.plans import etag
 from xlda.service.problems import Problem
 
 SHOWN = 200  # samples of a class, the newest
 
 
-def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], int]:
-    """A class with its samples and advice, and the event that changed it last."""
+def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], str]:
+    """A class with its samples and advice, and what stands for its state."""
     entry = engine.book.by_id.get(class_id)
     if entry is None:
         raise Problem(404, f"There is no class with the id {class_id}.")
@@ -39,13 +40,14 @@ def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], int]:
                 (homes, SHOWN),
             )
         ]
+        tag = etag(db, row.number)
     accuracy, advice = _advice(engine, str(entry.label), entry.count)
     return {
         **entry.to_json(),
         "samples": samples,
         "expected_accuracy": accuracy,
         "advice": advice,
-    }, row.touched
+    }, tag
 
 
 def _advice(engine: Engine, label: str, count: float) -> tuple[float | None, str]:

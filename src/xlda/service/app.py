@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 import xlda
@@ -131,6 +132,10 @@ def _add_handlers(app: FastAPI) -> None:
         found = Problem(error.status_code, details.get(error.status_code, str(error.detail)))
         found.headers |= dict(error.headers or {})
         return problem_response(found)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return problem_response(Problem(400, "The request was not sent to its end."))  # nobody reads it
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

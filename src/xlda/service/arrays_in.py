@@ -19,6 +19,8 @@ MOST_ROWS = 100_000
 MAGIC, LONG = b"\x93NUMPY", 70_000  # how a .npy file begins; bytes that no header has more of
 FLOATS = (np.float16, np.float32, np.float64)
 GROWTH = 8  # times as large as it came may a compressed file be
+ALWAYS = 4_000_000  # bytes that it may have in any case
+LARGEST_LIST = 4096  # bytes of the list of what is in a .npz file: three arrays need far less
 
 
 def read_npy(content: bytes, what: str = "The body") -> Array:
@@ -52,6 +54,7 @@ def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
     """The arrays `embedding`, `label` and perhaps `group` of a .npz file."""
+    _check_list(content)
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
@@ -61,7 +64,8 @@ def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
         raise Problem(422, "The .npz file holds other arrays than `embedding`, `label` and `group`.")
     if not {"embedding.npy", "label.npy"} <= set(entries):
         raise Problem(422, "The .npz file needs the arrays `embedding` and `label`.")
-    if sum(entry.file_size for entry in entries.values()) > min(GROWTH * len(content), most_bytes):
+    allowed = min(max(GROWTH * len(content), ALWAYS), most_bytes)
+    if sum(entry.file_size for entry in entries.values()) > allowed:
         raise Problem(413, "The .npz file holds more than is allowed once it is unpacked. Send it in parts.")
     arrays = {}
     for name, entry in entries.items():
@@ -79,6 +83,14 @@ def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
             raise Problem(422, "The .npz file is broken or cut short.") from e
         arrays[name.removesuffix(".npy")] = read_npy(data, f"The array {name.removesuffix('.npy')}")
     return arrays
+
+
+def _check_list(content: bytes) -> None:
+    """Refuse a list of very many entries, each of which would take room; it is at the end of a zip file."""
+    end = content[-22:]
+    is_plain = end[:4] == b"PK\x05\x06" and end[-2:] == b"\0\0" and content[-42:-38] != b"PK\x06\x07"
+    if not is_plain or int.from_bytes(end[12:16], "little") > LARGEST_LIST:
+        raise Problem(422, "The body is not a .npz file that can be read, as numpy.savez writes it.")
 
 
 def embeddings_of(array: Array, width: int | None, power: float | None, half: bool = False) -> Array:
@@ -112,7 +124,10 @@ def texts_of(array: Array, n: int, what: str) -> list[str]:
         raise Problem(422, f"There are {n} embeddings, and `{what}` has the shape {array.shape}.")
     if array.dtype.kind not in "Uiu":
         raise Problem(422, f"`{what}` holds {array.dtype}; expected text.")
-    return [str(value) for value in array.tolist()]
+    try:
+        return [str(value) for value in array.tolist()]
+    except (ValueError, SystemError) as error:  # code points that there are none of
+        raise Problem(422, f"`{what}` holds text that cannot be read.") from error
 
 
 def _first_sentence(error: Any) -> str:

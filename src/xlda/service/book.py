@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import unicodedata
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ class Book:
         self._former: dict[
             Label, str
         ] = {}  # ids of labels that are no more, for answers that still have them
-        self._sorted: list[Entry] | None = None
+        self._sorted: list[Entry] = []  # by label
+        self._kind: type | None = None
 
     @classmethod
     def load(cls, db: apsw.Connection, machine: Machine) -> Book:
@@ -52,7 +54,10 @@ class Book:
             counts = dict(zip(labels, weights, strict=True))
         current = "SELECT id, label FROM classes WHERE parent IS NULL AND is_there AND NOT is_removed"
         for class_id, label in db.execute(current):
-            book._put(class_id, label, counts.get(label, 0.0))
+            book._put(class_id, label, counts.get(label, 0.0), is_sorted_later=True)
+        book._sorted = sorted(book.by_id.values(), key=_order)
+        for (label,) in db.execute("SELECT label FROM classes LIMIT 1"):  # and of those that were removed
+            book._kind = type(label)
         return book
 
     def __len__(self) -> int:
@@ -60,10 +65,8 @@ class Book:
 
     @property
     def kind(self) -> type | None:
-        """What labels are: `str` or `int`; None where there are none."""
-        for label in self.by_label:
-            return type(label)
-        return None
+        """What labels are: `str` or `int`; None where there never were any."""
+        return self._kind
 
     def id_of(self, label: Label) -> str | None:
         """The id of the class with this label, or that had it until just now."""
@@ -91,9 +94,7 @@ class Book:
 
     def _in_order(self) -> list[Entry]:
         with self._lock:
-            if self._sorted is None:
-                self._sorted = sorted(self.by_id.values(), key=lambda entry: (entry.folded, str(entry.label)))
-            return self._sorted
+            return self._sorted.copy()
 
     # -- what the writer does
 
@@ -124,10 +125,12 @@ class Book:
         elif kind == "restore":
             self._put(rest[0], rest[1], rest[2])
 
-    def _put(self, class_id: str, label: Label, count: float) -> Entry:
+    def _put(self, class_id: str, label: Label, count: float, is_sorted_later: bool = False) -> Entry:
         entry = Entry(class_id, label, count, folded(str(label)))
         self.by_id[class_id] = self.by_label[label] = entry
-        self._sorted = None
+        self._kind = type(label)
+        if not is_sorted_later:
+            insort(self._sorted, entry, key=_order)
         return entry
 
     def _drop(self, class_id: str) -> float:
@@ -140,8 +143,12 @@ class Book:
             self._former[entry.label] = class_id
             while len(self._former) > 1000:
                 del self._former[next(iter(self._former))]
-        self._sorted = None
+        del self._sorted[bisect_left(self._sorted, _order(entry), key=_order)]
         return entry.count
+
+
+def _order(entry: Entry) -> tuple[str, str, str]:
+    return entry.folded, str(entry.label), entry.id
 
 
 def folded(text: str) -> str:

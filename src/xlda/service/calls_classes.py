@@ -27,7 +27,7 @@ from xlda.service.shapes import ChangedShape, ClassChangedShape, ClassDetailShap
 
 router = APIRouter()
 
-IfMatch = Annotated[str | None, Header(max_length=100)]
+IfMatch = Annotated[str | None, Header(max_length=1000)]
 
 
 @router.get("/v1/classes", dependencies=[needs("read")], responses=responses(ClassesShape))
@@ -64,8 +64,8 @@ async def create_class(request: Request) -> Response:
 async def one_class(request: Request, class_id: Id) -> Response:
     """A class with its samples, what to expect of it, and one sentence of advice."""
     service = service_of(request)
-    found, touched = await service.read(lambda: detail_of(service.engine, class_id))
-    return JSONResponse(found, headers={"ETag": plans.etag(touched)})
+    found, tag = await service.read(lambda: detail_of(service.engine, class_id))
+    return JSONResponse(found, headers={"ETag": tag})
 
 
 @router.patch(

@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 import xlda
 from xlda.service import plans, recent, review
 from xlda.service.advice import confusable, expected
+from xlda.service.changes import sample_number
 from xlda.service.gate import COOKIE, SESSION_SECONDS
 from xlda.service.labels_in import clean_label
 from xlda.service.log import events_after
@@ -25,12 +26,12 @@ from xlda.service.requests_in import (
     Id,
     answered,
     asker_of,
+    ids_of,
     json_of,
     needs,
     only_fields,
     service_of,
     text_of,
-    texts_of,
 )
 from xlda.service.service import Service
 from xlda.service.shapes import AnyShape, FeedbackShape, responses
@@ -195,10 +196,13 @@ async def apply_review(request: Request) -> Response:
     if before is not None:
         return answered(before)
     only_fields(found, "ids", "label", "dismiss", "not")
-    ids = texts_of(found, "ids", review.MOST)
+    ids = ids_of(found, "ids", review.MOST)
     if len(found) != 2:
         raise Problem(422, "The body has `ids`, and one of `label`, `dismiss` and `not`.")
+    if "dismiss" in found and found["dismiss"] is not True:
+        raise Problem(422, "`dismiss` is true, or is not there.")
     label = clean_label(text_of(found, "label"), service.engine.book) if "label" in found else None
+    denied = text_of(found, "not", "id") if "not" in found else None
     items = await service.read(lambda: service.engine.review.items(ids))
     if len(items) < len(ids):
         raise Problem(404, f"{len(ids) - len(items)} of these are not kept for review any more.")
@@ -206,9 +210,7 @@ async def apply_review(request: Request) -> Response:
     if label is not None:
         samples = [service.sample_of(item.embedding, label, item.photo) for item in items]
     identity = None if service.backbone is None else service.backbone.identity
-    answer = await service.changed(asker, "review", plans.apply_review(ids, samples, identity))
-    if not answer.is_replayed:
-        answer.body["taught"] = bool(samples)
+    answer = await service.changed(asker, "review", plans.apply_review(ids, samples, identity, denied))
     return answered(answer)
 
 
@@ -225,9 +227,16 @@ Size = Annotated[int, Query(ge=16, le=512)]
 )
 async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> Response:
     """The photo of a sample, as it is kept."""
-    return await _photo(
-        request, "SELECT photo FROM samples WHERE id = ? AND home IS NOT NULL", sample_id, size
+    query = (
+        "WITH RECURSIVE up(number, parent, is_current) AS ("
+        "SELECT number, parent, is_there AND NOT is_removed FROM classes "
+        "WHERE number = (SELECT home FROM samples WHERE number = ?1) "
+        "UNION SELECT classes.number, classes.parent, is_there AND NOT is_removed FROM classes, up "
+        "WHERE classes.number = up.parent) SELECT photo FROM samples, up "
+        "WHERE samples.number = ?1 AND id = ?2 AND up.parent IS NULL AND is_current"
     )
+    number = sample_number(sample_id)
+    return await _photo(request, query, (number, sample_id), size)
 
 
 @router.get(
@@ -238,10 +247,12 @@ async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> 
 async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Response:
     """A photo that stands for a class: its newest."""
     query = (
-        "SELECT photo FROM samples WHERE home = (SELECT number FROM classes WHERE id = ? AND NOT is_removed) "
-        "AND photo IS NOT NULL ORDER BY number DESC LIMIT 1"
+        "WITH RECURSIVE tree(number) AS (SELECT number FROM classes WHERE id = ? AND parent IS NULL AND "
+        "is_there AND NOT is_removed UNION SELECT classes.number FROM classes, tree WHERE classes.parent = "
+        "tree.number) SELECT photo FROM samples WHERE home IN (SELECT number FROM tree) AND photo IS NOT "
+        "NULL ORDER BY number DESC LIMIT 1"
     )
-    return await _photo(request, query, class_id, size)
+    return await _photo(request, query, (class_id,), size)
 
 
 @router.get(
@@ -251,14 +262,14 @@ async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Re
 )
 async def photo_of_review(request: Request, item_id: Id, size: Size = 512) -> Response:
     """The photo of an answer to look at."""
-    return await _photo(request, "SELECT photo FROM review WHERE id = ?", item_id, size)
+    return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size)
 
 
-async def _photo(request: Request, query: str, name: str, size: int) -> Response:
+async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int) -> Response:
     service = service_of(request)
 
     def read() -> bytes | None:
-        rows = service.engine.rows(query, (name,))
+        rows = service.engine.rows(query, names)
         content = service.engine.photos.read(rows[0][0]) if rows and rows[0][0] else None
         return small_jpeg(content, size) if content is not None and size < 512 else content
 
@@ -278,6 +289,8 @@ async def session(request: Request) -> Response:
     """Exchange a token for a cookie, since pages cannot send headers with pictures and streams."""
     found = await json_of(request)
     only_fields(found, "token", "code")
+    if len(found) != 1 or not all(isinstance(value, str) for value in found.values()):
+        raise Problem(422, "The body has a text `token`, or a text `code`.")
     tokens, sessions = request.app.state.tokens, request.app.state.sessions
     token = None
     if len(found) == 1 and isinstance(text := found.get("token"), str) and tokens is not None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from xlda._internal.arrays import Array
 from xlda.service import plans
 from xlda.service.arrays_in import embeddings_of, read_npy, read_npz
 from xlda.service.arrays_in import texts_of as texts_of_array
+from xlda.service.changes import NewSample
 from xlda.service.labels_in import clean_label, clean_text
 from xlda.service.photo_workers import small_jpeg
 from xlda.service.problems import Problem
@@ -23,13 +27,13 @@ from xlda.service.requests_in import (
     answered,
     asker_of,
     body_of,
+    ids_of,
     json_of,
     media_type,
     needs,
     only_fields,
     service_of,
     text_of,
-    texts_of,
 )
 from xlda.service.service import Asker, Service, photo_name
 from xlda.service.shapes import (
@@ -44,7 +48,9 @@ from xlda.service.shapes import (
 from xlda.service.writer import Answer
 
 router = APIRouter()
+T = TypeVar("T")
 
+SMALL = 300_000  # bytes of a file that is read at once
 ENOUGH = 10  # samples of a class, from which on a sure answer that is confirmed adds nothing
 SURE = 0.9  # probability of one
 BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -91,9 +97,7 @@ async def predict(
     content = await body_of(request)
     if kind == NPY:
         _check_backbone(request, service)
-        machine = service.engine.machine
-        power = getattr(machine.classifier, "power_", None)
-        embeddings = embeddings_of(read_npy(content), machine.width, power)
+        embeddings = await _unpacked(service, content, partial(_asked_embeddings, service, content))
         seq, found = await service.judged(embeddings, k, unknown, labels)
         return JSONResponse({"predictions": found, "seq": seq})
     photo = await service.embedded(content)
@@ -101,6 +105,17 @@ async def predict(
     service.look_at(content, photo.embedding, judged)
     asked_id = service.recent.add(photo.embedding, content, judged)
     return JSONResponse({"id": asked_id, **judged, "seq": seq})
+
+
+def _asked_embeddings(service: Service, content: bytes) -> Array:
+    machine = service.engine.machine
+    power = getattr(machine.classifier, "power_", None)
+    return embeddings_of(read_npy(content), machine.width, power)
+
+
+async def _unpacked(service: Service, content: bytes, work: Callable[[], T]) -> T:
+    """What is in a file: a large one is read by another thread, so that nobody waits for it."""
+    return work() if len(content) < SMALL else await service.read(work)
 
 
 def _known_labels(service: Service, texts: list[str]) -> list[Any]:
@@ -112,7 +127,7 @@ def _known_labels(service: Service, texts: list[str]) -> list[Any]:
             raise Problem(422, f"There is no class {str(label)[:80]}; `among` names known classes.")
     if not any(book.by_label[label].count > 0 for label in labels):
         raise Problem(422, "`among` needs a class that has samples.")
-    return [label for label in labels if label in service.engine.machine.label_of.values()]
+    return [label for label in labels if book.by_label[label].count > 0]
 
 
 def _check_backbone(request: Request, service: Service) -> None:
@@ -176,12 +191,18 @@ def _looks_like_another(service: Service, label: Any, judged: dict[str, Any]) ->
 )
 async def teach_batch(request: Request) -> Response:
     """Learn embeddings: a .npz file with `embedding` (n, d), `label` (n,) and perhaps `group` (n,)."""
-    service, engine = service_of(request), service_of(request).engine
+    service = service_of(request)
     _check_kind(media_type(request), NPZ)
     content = await body_of(request)
     asker = asker_of(request, content)
     _check_backbone(request, service)
-    arrays = read_npz(content, service.limits.unpacked)
+    samples, alike = await _unpacked(service, content, partial(_taught_samples, service, content))
+    return answered(await service.changed(asker, "learn", plans.teach_batch(samples), group=alike))
+
+
+def _taught_samples(service: Service, content: bytes) -> tuple[list[NewSample], str | None]:
+    """Samples of a .npz file, and the group that all of them have."""
+    arrays, engine = read_npz(content, service.limits.unpacked), service.engine
     machine = engine.machine
     power = getattr(machine.classifier, "power_", None)
     half = machine.classifier.precision == "half"
@@ -197,8 +218,7 @@ async def teach_batch(request: Request) -> Response:
         service.sample_of(embedding, clean[text], None, group)
         for embedding, text, group in zip(embeddings, texts, groups, strict=True)
     ]
-    alike = groups[0] if len(set(groups)) == 1 else None
-    return answered(await service.changed(asker, "learn", plans.teach_batch(samples), group=alike))
+    return samples, groups[0] if len(set(groups)) == 1 else None
 
 
 @router.patch(
@@ -221,7 +241,7 @@ async def _relabel(request: Request, ids: list[str] | None) -> Response:
     service, found = service_of(request), await json_of(request)
     only_fields(found, "label", *([] if ids else ["ids"]))
     label = clean_label(text_of(found, "label"), service.engine.book)
-    plan = plans.relabel(ids or texts_of(found, "ids"), label)
+    plan = plans.relabel(ids or ids_of(found, "ids"), label)
     asker = asker_of(request, await request.body())
     return answered(await service.changed(asker, "relabel", plan))
 
@@ -279,7 +299,12 @@ async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[s
 async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Answer:
     """Teach the photo that was asked, or move the sample that it has taught already."""
     if asked.sample_id is not None:
-        return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))
+        try:
+            return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            asked.sample_id = None  # that was undone or forgotten since
     name = None
     if asked.content is not None:
         content = asked.content

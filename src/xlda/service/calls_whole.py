@@ -13,6 +13,7 @@ from xlda.errors import XLDAError
 from xlda.service.backup import backup, image_folder
 from xlda.service.problems import Problem
 from xlda.service.requests_in import media_type, needs, service_of
+from xlda.service.service import NOT_EMPTY
 from xlda.service.shapes import ChangedShape, responses
 from xlda.service.writer import LEAST_FREE
 
@@ -57,10 +58,11 @@ async def export(
 async def import_(request: Request) -> Response:
     """Take over what `GET /v1/export` gave, where this service has learned nothing yet."""
     service = service_of(request)
-    if media_type(request) != "application/zip":
+    if media_type(request) not in ("application/zip", "application/octet-stream"):
         raise Problem(415, "This call takes application/zip, as GET /v1/export gives it.")
     _check_empty(service.engine.machine.seq, len(service.engine.book))
     folder = service.engine.places.folder
+    request.scope["xlda.body"].is_kept = False
     request.scope["xlda.body"].most_bytes = shutil.disk_usage(folder).free - LEAST_FREE
     file = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}.zip")
     try:
@@ -77,4 +79,4 @@ async def import_(request: Request) -> Response:
 
 def _check_empty(seq: int, n_classes: int) -> None:
     if seq or n_classes:
-        raise Problem(409, "This service has learned something already. Start one with a new model for that.")
+        raise Problem(409, NOT_EMPTY)

@@ -71,6 +71,15 @@ class NewSample(NamedTuple):
     group: str | None = None
 
 
+def sample_number(sample_id: str) -> int:
+    """The row of a sample, as its id says; -1, which none has, where it says nothing."""
+    try:
+        number = int(sample_id.partition("-")[0], 16)
+    except ValueError:
+        return -1
+    return number if 0 <= number < 2**63 else -1
+
+
 class Change:
     """A change under way, in a transaction of whoever made it: `seq` will be its number."""
 
@@ -145,12 +154,7 @@ class Change:
 
     def find_sample(self, sample_id: str) -> SampleRow | None:
         """The sample with this id, whatever has become of it."""
-        try:
-            number = int(sample_id.partition("-")[0], 16)
-        except ValueError:
-            return None
-        if number >= 2**63:
-            return None
+        number = sample_number(sample_id)
         row = one(self.db, f"SELECT {SAMPLE} FROM samples WHERE number = ? AND id = ?", (number, sample_id))
         return None if row is None else SampleRow(*row)
 

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +38,7 @@ LOOK = 1.0  # seconds between two looks whether something is to be done
 BETWEEN_CHECKPOINTS = 300.0  # seconds
 MANY = 20_000  # samples, after which a checkpoint does not wait for that
 QUIET, LONGEST_WAIT = 5.0, 900.0  # seconds without a question, before the model measures itself; at most
+MOMENT = 1.0  # seconds
 REST = 4.0  # times as long as measuring took, before it is done again
 
 logger = logging.getLogger("xlda.service")
@@ -70,6 +70,7 @@ class Engine:
         self.photos = PhotoStore(places.photos, keeping.photo_bytes)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
+        self._make_head()
         self.saved_seq = self._saved_seq()
         self._saved_at = self._asked_at = self._measured_at = time.monotonic()
         self._checkpoint_turn = threading.Lock()
@@ -102,7 +103,7 @@ class Engine:
     def close(self) -> None:
         """Finish what waits, write a checkpoint, and let go of the model."""
         self._stop.set()
-        self._upkeep.join()
+        self._upkeep.join(MOMENT)  # which may be measuring, and is not needed for that any more
         self.writer.close()
         try:
             if self.writer.failure is None:
@@ -137,6 +138,11 @@ class Engine:
     def _fact(self, name: str) -> Any:
         found = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else found[0]
+
+    def _make_head(self) -> None:
+        """Have the head that answers before anybody asks."""
+        if self.machine.is_started and self.book.n_samples():
+            self.machine.classifier.snapshot()
 
     # -- answers
 
@@ -250,8 +256,8 @@ class Engine:
             flush_to_disk(self.places.model.parent)
             reached("checkpoint-after-sync")
             self.saved_seq, self._saved_at = seq, time.monotonic()
-            tidy: Callable[[], None] = lambda: self._tidy(seq)  # noqa: E731
-            tidy() if writer_has_ended else self.writer.between(tidy)
+            if not writer_has_ended:
+                self.writer.between(lambda: self._tidy(seq))
             return seq
 
     def _view(self) -> tuple[Any, int]:
@@ -271,9 +277,11 @@ class Engine:
         return -1 if noted is None else int(noted["seq"])
 
     def _tidy(self, saved_seq: int) -> None:
-        """Drop what is too old to be undone, by the writer; photos that nobody needs go with it."""
+        """Drop what is too old to be undone, by the writer, some at a time; photos go with it."""
         try:
-            fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days)
+            if fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days):
+                self.writer.between(lambda: self._tidy(saved_seq))
+                return
             forget_answers(self.db)
             self.review.prune()
         except OSError:

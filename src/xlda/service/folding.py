@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import Any
 
 import apsw
 import numpy as np
@@ -11,7 +13,6 @@ import numpy as np
 from xlda.service.changes import SAMPLE, SampleRow
 from xlda.service.database import one
 from xlda.service.faults import reached
-from xlda.service.log import folded_position
 from xlda.service.machine import Machine
 from xlda.service.photo_store import PhotoStore
 from xlda.service.steps import Block
@@ -21,28 +22,19 @@ MOST_ANSWERS = 100_000  # that are remembered for requests that come again
 
 
 def fold(db: apsw.Connection, machine: Machine, photos: PhotoStore, saved_seq: int, undo_days: float) -> int:
-    """Drop events that are older than so many days and in the model file; gives how many it were.
+    """Drop some events that are older than so many days and in the model file; gives how many it were.
 
     Embeddings of their samples are added up by class, since undoing a merge may need their sum; those of
     samples that were taken away are erased, and their photos with them.
     """
-    before = (
-        (datetime.now(UTC) - timedelta(days=undo_days))
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
-    n_folded = 0
-    while True:
-        young = one(db, "SELECT min(seq) FROM events WHERE time >= ?", (before,))[0]
-        last = saved_seq if young is None else min(saved_seq, young - 1)
-        first = folded_position(db).seq
-        last = min(last, first + AT_ONCE)
-        if last > first:
-            gone = _fold_until(db, machine, last)
-            n_folded += last - first
-            _delete_photos(db, photos, gone)
-        if last < first + AT_ONCE:
-            return n_folded
+    before = datetime.now(UTC) - timedelta(days=undo_days)
+    limit = before.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    oldest: list[Any] = db.execute("SELECT seq, time FROM events ORDER BY seq LIMIT ?", (AT_ONCE,)).fetchall()
+    old = [seq for seq, _ in takewhile(lambda event: event[1] < limit and event[0] <= saved_seq, oldest)]
+    if old:
+        gone = _fold_until(db, machine, old[-1])
+        _delete_photos(db, photos, gone)
+    return len(old)
 
 
 def _fold_until(db: apsw.Connection, machine: Machine, last: int) -> list[str]:

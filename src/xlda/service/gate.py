@@ -7,11 +7,11 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 import socket
 import time
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,8 +20,11 @@ from xlda.service.tokens import Token, TokenFile
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 COOKIE = "xlda_session"
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/?#\\\[\]]+))(?::[0-9]{0,5})?")
+ORIGIN = re.compile(r"https?://([^/]+)")
 SESSION_SECONDS = 30 * 86400
 MOST_IN_FLIGHT = 256  # requests of one client at a time
+MOST_HELD = 400_000_000  # bytes of all bodies that are in memory
 HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -40,11 +43,14 @@ class Hosts:
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         name = socket.gethostname().lower()
-        self._names = {"localhost", name, f"{name}.local", *(_bare(host) for host in allowed)}
+        given = {_bare(host) or host.strip().lower().strip("[]") for host in allowed}
+        self._names = {"localhost", name, f"{name}.local", *given}
 
     def allows(self, host: str, scope: Scope) -> bool:
-        """Whether a request may name this host: an allowed one, loopback, or the address that it came to."""
+        """Whether a request may name this host: an allowed one, loopback, or an address of this machine."""
         bare = _bare(host)
+        if bare is None:
+            return False
         if bare in self._names:
             return True
         try:
@@ -52,15 +58,26 @@ class Hosts:
         except ValueError:
             return False
         server = scope.get("server") or ("", None)
-        return address.is_loopback or bare == _bare(str(server[0]))
+        return address.is_loopback or bare == str(server[0]).lower() or _is_own(address)
 
 
-def _bare(host: str) -> str:
-    """A host without its port and brackets, in small letters."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host if host.count(":") > 1 else host.partition(":")[0]
+def _bare(host: str) -> str | None:
+    """A host without its port and brackets, in small letters; None where it is no host."""
+    found = HOST.fullmatch(host.strip().lower())
+    return None if found is None else found[1] or found[2]
+
+
+def _is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether an address is one of this machine now: the system lets nobody bind another."""
+    if address.is_unspecified or address.is_multicast or address.is_reserved:
+        return False
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 class Sessions:
@@ -102,6 +119,7 @@ class Gate:
         self._app, self._hosts, self._tokens, self._sessions = app, hosts, tokens, sessions
         self._most_bytes, self._rate, self._stalled = most_bytes, rate, stalled
         self._clients: dict[str, _Client] = {}
+        self._held = Held()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -111,7 +129,7 @@ class Gate:
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
-        body = Body(receive, self._most_bytes, self._stalled)
+        body = Body(receive, self._most_bytes, self._stalled, self._held)
         answered = Answered(send)
         try:
             headers = _headers(scope)
@@ -123,6 +141,13 @@ class Gate:
         except Problem as problem:
             if not answered.is_begun:
                 await refuse(problem, answered.send, body)
+        except asyncio.CancelledError:  # the service ends, and this has not come to an end in time
+            if answered.is_begun:
+                raise
+            ending = Problem(503, "The service is ending. Try again in a moment.", retry_after=5)
+            await refuse(ending, answered.send, body)
+        finally:
+            body.let_go()
 
     def _admit(self, scope: Scope, headers: dict[bytes, list[bytes]], body: Body) -> _Client:
         """Refuse what may not come in; gives whom it counts for."""
@@ -151,8 +176,8 @@ class Gate:
             if fetch_site != [b"same-origin"]:
                 raise Problem(403, "Changes come from this service's own pages only, not from other sites.")
         elif origin is not None:
-            host = urlsplit(origin[0].decode("latin-1")).netloc if len(origin) == 1 else ""
-            if not host or not self._hosts.allows(host, scope):
+            found = ORIGIN.fullmatch(origin[0].decode("latin-1")) if len(origin) == 1 else None
+            if found is None or not self._hosts.allows(found[1], scope):
                 raise Problem(403, "Changes from that origin are refused. Allow its host with --allow-host.")
 
     def _token(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> Token | None:
@@ -206,12 +231,19 @@ class _Client:
         return True
 
 
+class Held:
+    """Bytes of bodies that are in memory."""
+
+    n_bytes = 0
+
+
 class Body:
     """A request's body: counted as it comes, and dropped where it stalls."""
 
-    def __init__(self, receive: Receive, most_bytes: int, stalled: float) -> None:
-        self._receive, self.most_bytes, self._stalled = receive, most_bytes, stalled
-        self._n_bytes = 0
+    def __init__(self, receive: Receive, most_bytes: int, stalled: float, held: Held) -> None:
+        self._receive, self.most_bytes, self._stalled, self._held = receive, most_bytes, stalled, held
+        self.is_kept = True  # in memory, and not on disk
+        self._n_bytes = self._n_held = 0
         self._is_whole = False
 
     async def receive(self) -> Message:
@@ -223,11 +255,24 @@ class Body:
         except TimeoutError:
             raise Problem(408, "The body of the request stopped coming. Send it again.") from None
         if message["type"] == "http.request":
-            self._n_bytes += len(message.get("body", b""))
+            n_bytes = len(message.get("body", b""))
+            self._n_bytes += n_bytes
             self._is_whole = not message.get("more_body", False)
             if self._n_bytes > self.most_bytes:
                 raise _too_large(self.most_bytes)
+            if self.is_kept:
+                self._held.n_bytes += n_bytes
+                self._n_held += n_bytes
+                if self._held.n_bytes > MOST_HELD:
+                    raise Problem(
+                        503, "Too much is being sent at once. Try again in a moment.", retry_after=1
+                    )
         return message
+
+    def let_go(self) -> None:
+        """Nobody needs it any more."""
+        self._held.n_bytes -= self._n_held
+        self._n_held = 0
 
     async def drain(self, seconds: float, most_bytes: int) -> None:
         """Read on for a while and keep nothing, so that who is still sending gets to read the answer."""
@@ -269,7 +314,7 @@ async def refuse(problem: Problem, send: Send, body: Body) -> None:
     ]
     if problem.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    if problem.status in (408, 413):
+    if problem.status in (408, 413, 503):
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": True})

@@ -11,6 +11,11 @@ from xlda.service.problems import Problem
 
 LONGEST = 200
 REFUSED = {"Cc", "Cs", "Zl", "Zp"}  # control characters, half characters, ends of lines
+TURNING = frozenset(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)  # turn the text that follows round
+UNSEEN = {"Cf", "Zs"}  # joiners, marks and spaces: fine between letters, and nothing by themselves
+UNREADABLE = "\ufffd"  # what decoding leaves of bytes that are no UTF-8
 NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -20,10 +25,13 @@ def clean_text(text: str, what: str = "label") -> str:
     >>> clean_text("  kiwi ")
     'kiwi'
     """
-    if any(unicodedata.category(letter) in REFUSED for letter in text.strip()):
+    text = text.strip()
+    if any(unicodedata.category(letter) in REFUSED or letter in TURNING for letter in text):
         raise Problem(422, f"The {what} has control characters. Leave them out.")
-    clean = unicodedata.normalize("NFC", text.strip())
-    if not clean:
+    if UNREADABLE in text:
+        raise Problem(422, f"The {what} has characters that cannot be read. Send it as UTF-8.")
+    clean = unicodedata.normalize("NFC", text)
+    if all(unicodedata.category(letter) in UNSEEN for letter in clean):
         raise Problem(422, f"The {what} is empty. Give it 1 to {LONGEST} characters.")
     if len(clean) > LONGEST:
         raise Problem(422, f"The {what} has {len(clean):,} characters, of which {LONGEST} are allowed.")

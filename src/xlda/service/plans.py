@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import apsw
+
 from xlda._internal.arrays import Array
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
@@ -154,14 +156,24 @@ def create_class(label: Label) -> Plan:
 
 def _matching(change: Change, class_id: str, if_match: str | None) -> ClassRow:
     row = change.class_of(class_id)
-    if if_match is not None and if_match.strip() not in ("*", etag(row.touched)):
-        raise Problem(412, f"Class {row.label} was changed by event {row.touched}. Look at it again first.")
+    if if_match is not None:
+        tags = {tag.strip() for tag in if_match.split(",")}
+        if tags.isdisjoint({"*", etag(change.db, row.number)}):
+            raise Problem(412, f"Class {row.label} was changed since then. Look at it again first.")
     return row
 
 
-def etag(touched: int) -> str:
-    """What stands for the state of a class."""
-    return f'"{touched}"'
+def etag(db: apsw.Connection, number: int) -> str:
+    """What stands for the state of a class: its label, what was merged into it, and its samples."""
+    tree = (
+        "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree "
+        "WHERE classes.parent = tree.number) "
+    )
+    changed = "SELECT max(touched), count(*) FROM classes WHERE number IN (SELECT number FROM tree)"
+    taught = "SELECT max(touched), count(*) FROM samples WHERE home IN (SELECT number FROM tree)"
+    touched, n_classes = one(db, tree + changed, (number,))
+    learned, n_samples = one(db, tree + taught, (number,))
+    return f'"{max(touched or 0, learned or 0)}-{n_classes}-{n_samples}"'
 
 
 def rename_class(class_id: str, label: Label, if_match: str | None) -> Plan:
@@ -230,7 +242,12 @@ def _undoing(seqs_of: Callable[[Change], list[int]]) -> Plan:
     return plan
 
 
-def apply_review(ids: list[str], samples: list[NewSample], identity: BackboneIdentity | None) -> Plan:
+def apply_review(
+    ids: list[str],
+    samples: list[NewSample],
+    identity: BackboneIdentity | None = None,
+    denied: str | None = None,
+) -> Plan:
     """Learn what was put aside for a person, or let it be."""
 
     def plan(change: Change) -> dict[str, Any]:
@@ -239,9 +256,12 @@ def apply_review(ids: list[str], samples: list[NewSample], identity: BackboneIde
             note_backbone(change, identity)
             rows = change.add(samples)
             change.about |= {"label": str(samples[0].label), "n": len(rows)}
+        elif denied is not None:
+            row = change.class_of(denied)
+            change.about |= {"said": "not", "n": len(ids), "class_id": row.id, "label": str(row.label)}
         else:
             change.about |= {"said": "dismissed", "n": len(ids)}
         change.db.executemany("DELETE FROM review WHERE id = ?", [(item_id,) for item_id in ids])
-        return {"taught": len(rows), "ids": [row.id for row in rows]}
+        return {"taught": bool(rows), "ids": [row.id for row in rows]}
 
     return plan

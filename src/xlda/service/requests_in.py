@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from hashlib import blake2b
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import BeforeValidator
 
 from xlda.service.gate import require
 from xlda.service.labels_in import clean_text
@@ -22,8 +24,19 @@ KEY = re.compile("[\x21-\x7e]{1,255}")
 IMAGES = ("image/jpeg", "image/png", "image/webp")
 NPY, NPZ = "application/x-npy", "application/x-npz"
 
-Seq = Annotated[int, Path(ge=1, le=MOST_SEQ)]
-Id = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z_-]+$")]
+ID = r"^[0-9A-Za-z_-]{1,64}$"
+REPEATED = {"among"}  # parameters that may be given again
+
+
+def _digits(text: Any) -> Any:
+    """A whole number as it is written, and not `1.0` or `1_0`."""
+    if isinstance(text, str) and not (text.isascii() and text.isdecimal()):
+        raise ValueError("Input should be a whole number")
+    return text
+
+
+Seq = Annotated[int, BeforeValidator(_digits), Path(ge=1, le=MOST_SEQ)]
+Id = Annotated[str, Path(min_length=1, max_length=64, pattern=ID)]
 
 
 def service_of(request: Request) -> Service:
@@ -33,10 +46,14 @@ def service_of(request: Request) -> Service:
 
 
 def needs(scope: str) -> Any:
-    """A dependency: who asks has this scope."""
+    """A dependency: who asks has this scope, and says nothing twice."""
 
     async def check(request: Request) -> Token:
-        return require(request.scope, scope)
+        token = require(request.scope, scope)
+        counts = Counter(name for name, _ in request.query_params.multi_items() if name not in REPEATED)
+        if counts and (most := counts.most_common(1)[0])[1] > 1:
+            raise Problem(422, f"The parameter {most[0][:80]!r} is given more than once.")
+        return token
 
     return Depends(check)
 
@@ -75,13 +92,15 @@ def text_of(found: dict[str, Any], name: str, what: str | None = None) -> str:
     return clean_text(value, what or name)
 
 
-def texts_of(found: dict[str, Any], name: str, most: int = 10_000) -> list[str]:
-    """A list of texts of the body, none twice."""
+def ids_of(found: dict[str, Any], name: str, most: int = 10_000) -> list[str]:
+    """A list of ids of the body, none twice."""
     values = found.get(name)
     if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
-        raise Problem(422, f"The body needs a list `{name}` of texts, with at least one.")
+        raise Problem(422, f"The body needs a list `{name}` of ids, with at least one.")
     if len(values) > most:
         raise Problem(422, f"`{name}` has {len(values):,} entries, of which {most:,} are allowed.")
+    if not all(re.fullmatch(ID, value) for value in values):
+        raise Problem(422, f"`{name}` has something that is no id.")
     return list(dict.fromkeys(values))
 
 

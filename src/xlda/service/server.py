@@ -6,7 +6,9 @@ import asyncio
 import ipaddress
 import json
 import logging
+import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +23,7 @@ import uvicorn
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
 from xlda.service.app import made_app
+from xlda.service.connections import Connection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.gate import Hosts
@@ -60,6 +63,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     sys.setswitchinterval(SWITCH)
     finish_exchange(Places.of(settings.model))
     is_new = not settings.model.exists()
+    listening = _listening(settings)
     engine, backbone, why_not = _opened(settings, vfs)
     try:
         server = _made(settings, engine, backbone, why_not, say, is_new)
@@ -68,11 +72,27 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
         raise
     for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
         signal.signal(number, lambda *_: None)
-    server.run()
+    server.run([listening])
     engine.places.address.unlink(missing_ok=True)
-    if not server.was_started:
-        engine.abandon()
-        raise OSError(f"The address {settings.host}:{settings.port} cannot be had. Choose another --port.")
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """A socket at the address, which is refused before anything is opened."""
+    try:
+        found = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        raise OSError(
+            f"The address {settings.host}:{settings.port} cannot be had: {error.strerror or error}. Choose "
+            "another --host or --port."
+        ) from error
+    return listening
 
 
 def _check(settings: Settings) -> None:
@@ -146,6 +166,7 @@ def _made(
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=TO_FINISH,
         timeout_keep_alive=30,
+        http=Connection,
         ws="none",
         lifespan="on",
     )
@@ -176,7 +197,6 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._service, self._settings, self._say, self._is_new = service, settings, say, is_new
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.was_started = False
 
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and say so."""
@@ -184,8 +204,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.started:
             return
-        self.was_started = True
-        port = self.servers[0].sockets[0].getsockname()[1]
+        assert sockets
+        port = sockets[0].getsockname()[1]
         scheme = "http" if self._settings.tls is None else "https"
         host = self._settings.host
         shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
@@ -224,7 +244,8 @@ def _log_to_stderr(as_json: bool) -> None:
     handler.setFormatter(
         JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     )
-    for name in ("xlda", "uvicorn.error"):
+    logging.captureWarnings(True)  # what the library warns of is for whoever reads the log
+    for name in ("xlda", "uvicorn.error", "py.warnings"):
         log = logging.getLogger(name)
         log.handlers[:] = [handler]
         log.setLevel(logging.WARNING if name == "uvicorn.error" else logging.INFO)
