@@ -103,6 +103,10 @@ def test_a_disk_that_is_full(small_disk, tmp_path):
             assert [teacher.teach(), teacher.predict(), teacher.teach()] == [507, 200, 507]
             filler.unlink()
             assert [teacher.teach(), teacher.predict()] == [200, 200]
+            fill(filler)
+            code = served.stop()  # without a checkpoint, on which nothing depends
+        assert code == 0, served.said()
+        filler.unlink()
         campaign.end()
     campaign.assert_fine()
 
