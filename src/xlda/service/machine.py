@@ -137,7 +137,10 @@ class Machine:
         if other not in self.label_of:
             return
         if into not in self.label_of:  # which has no samples, and no row yet
-            raise ValueError("A class without samples takes over by another name; the log is not right.")
+            if self.block(other) is not None:
+                raise ValueError("A class without samples takes over by another name; the log is not right.")
+            self._drop(other)
+            return
         self.classifier.merge_classes(self.label_of[into], self.label_of.pop(other))
 
     def _split(self, into: str, other: str, label: Label, count: float, mean: str) -> None:
