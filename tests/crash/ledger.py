@@ -30,7 +30,7 @@ class Wish:
 
     @cached_property
     def embeddings(self):
-        """Of the samples, (n, WIDTH), float32; with a negative number, so that no power is chosen for them."""
+        """Of the samples, (n, WIDTH), float32; with a negative number, so no power is chosen for them."""
         found = np.random.default_rng(self.seed).normal(size=(len(self.labels), WIDTH))
         found[:, 0] = -np.abs(found[:, 0])
         return found.astype(np.float32)
