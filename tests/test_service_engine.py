@@ -247,3 +247,19 @@ def test_a_deletion_erases_once_it_cannot_be_undone(tmp_path: Path) -> None:
     assert (sample_id,) not in engine.rows("SELECT id FROM samples")
     assert sample_id not in json.dumps(engine.rows("SELECT body FROM events"))
     shop.engine.close()
+
+
+def test_a_class_that_never_had_samples_takes_over_one_that_has_none_any_more(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    one = -np.ones(WIDTH, np.float32)
+    shop.change("learn", plans.teach_batch([NewSample(one, "apple")]))
+    taught = shop.change("learn", plans.teach(NewSample(one, "grape"), [], None)).body
+    shop.change("forget", plans.forget([taught["id"]]))
+    new = shop.change("create", plans.create_class("lemon")).body["id"]
+    merged = shop.change("merge", plans.merge_classes(new, taught["class_id"], None)).body["seq"]
+    check_model(shop)
+    shop.reopen(is_killed=True)
+    shop.change("undo", plans.undo([merged]))
+    shop.change("learn", plans.teach(NewSample(one, "grape"), [], None))
+    check_model(shop)
+    shop.engine.abandon()

@@ -40,7 +40,11 @@ class Served:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        self.url = self._address()
+        try:
+            self.url = self._address()
+        except BaseException:
+            self.kill()
+            raise
 
     def _address(self, seconds=60.0):
         late = threading.Timer(seconds, self.process.kill)

@@ -87,6 +87,16 @@ def test_something_else_in_place_of_the_database_is_an_error(places):
         Engine.open(places.model)
 
 
+def test_a_page_that_is_something_else_is_an_error(places):
+    with closing(sqlite3.connect(places.database)) as db:
+        [page] = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'events'").fetchone()
+    content = bytearray(places.database.read_bytes())
+    content[4096 * (page - 1) : 4096 * page] = 512 * b"no page!"
+    places.database.write_bytes(content)
+    with pytest.raises(DamagedFileError, match="is damaged: database disk image is malformed"):
+        Engine.open(places.model)
+
+
 def test_a_torn_tail_is_cut(tmp_path):
     with running(tmp_path / MODEL) as shop:
         log = Path(f"{shop.engine.places.database}-wal")

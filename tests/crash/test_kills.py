@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -25,16 +26,17 @@ from crash.clients import WEIGHTS
 from crash.process import MODEL, WRAPPER, Served
 from crash.run import OF_FOLDS, POINTS, WITHOUT_REMOVAL
 from crash.shop import running
-from xlda.service import faults
+from xlda.service import faults, reembedding
 from xlda.service.backup import backup
 from xlda.service.engine import Engine
+from xlda.service.places import Places
 
 ELSEWHERE = {  # points that need more than samples to be reached, and the tests that do
     "start-before-tables": "below", "restore-before-rename": "below", "restore-between-renames": "below",
     "restore-after-rename": "below", "photo-before-rename": "below", "photo-after-rename": "below",
     "photo-before-delete": "below", "photo-after-delete": "below", "migration-after-copy": "test_damage.py",
     "migration-before-commit": "test_damage.py", "migration-after-commit": "test_damage.py",
-    "exchange-begun": "reembedding", "exchange-old-moved": "reembedding", "exchange-new-moved": "reembedding",
+    "exchange-begun": "below", "exchange-old-moved": "below", "exchange-new-moved": "below",
 }  # fmt: skip
 
 
@@ -43,20 +45,21 @@ def test_every_point_has_its_test():
 
 
 def lives(folder, points, **more):
-    """A campaign with a life that ends at each point, and some that end anywhere."""
+    """A campaign with a life that ends anywhere, and one that ends at each point."""
     folder.mkdir()
     with Campaign(folder, **more) as campaign:
         campaign.life(n_samples=60)
         for number, point in enumerate(points):
             assert campaign.life(f"{point}:{1 + number % 3 if 'start' not in point else 1}"), point
-        campaign.life()
         campaign.end()
     return campaign
 
 
 def test_a_kill_at_any_point_loses_nothing(tmp_path):
-    kept = {"points": POINTS, "seed": 1, "weights": {**WEIGHTS, "remove": 3}}
-    folded = {"points": OF_FOLDS, "seed": 2, "weights": WITHOUT_REMOVAL, "folds_after": 2.0}
+    half = len(POINTS) // 2 + 1
+    kept = {"points": POINTS[:half], "seed": 1, "weights": {**WEIGHTS, "remove": 3}}
+    points = [*POINTS[half:], *OF_FOLDS]
+    folded = {"points": points, "seed": 2, "weights": WITHOUT_REMOVAL, "folds_after": 2.0}
     with ThreadPoolExecutor(2) as pool:
         ended = [
             pool.submit(lives, tmp_path / "kept", **kept),
@@ -114,6 +117,38 @@ def test_a_restore_that_was_killed_is_whole_or_nothing(tmp_path):
         assert state(engine) == expected
         engine.abandon()
         assert (folder / MODEL).exists()
+
+
+# -- another backbone
+
+
+class Ended(BaseException):
+    """As a kill: nobody catches it."""
+
+
+@pytest.mark.parametrize("n_points", range(1, 7))
+def test_an_exchange_of_models_that_was_killed_is_finished_by_the_next_start(tmp_path, monkeypatch, n_points):
+    old, new = Places(tmp_path / MODEL), Places(tmp_path / f"{MODEL}.reembedded")
+    for places, text in ((old, "old"), (new, "new")):
+        places.model.write_text(text)
+        places.folder.mkdir()
+        (places.folder / "log.sqlite").write_text(text)
+    left = iter(range(n_points - 1))
+
+    def reached(name):
+        if next(left, None) is None:
+            raise Ended
+
+    monkeypatch.setattr(reembedding, "reached", reached)
+    with suppress(Ended):
+        reembedding._exchange(old, new)
+    monkeypatch.setattr(reembedding, "reached", lambda name: None)
+    reembedding.finish_exchange(old)
+    former = Places(tmp_path / f"{MODEL}.before-1")
+    for places, text in ((old, "new"), (former, "old")):
+        assert places.model.read_text() == text
+        assert (places.folder / "log.sqlite").read_text() == text
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 # -- photos

@@ -136,7 +136,9 @@ class Machine:
     def _join(self, into: str, other: str) -> None:
         if other not in self.label_of:
             return
-        if into not in self.label_of:  # then neither has samples
+        if into not in self.label_of:  # which has no samples, and no row yet
+            if self.block(other) is not None:
+                raise ValueError("A class without samples takes over by another name; the log is not right.")
             self._drop(other)
             return
         self.classifier.merge_classes(self.label_of[into], self.label_of.pop(other))

@@ -62,6 +62,9 @@ def started(places: Places, classifier: Learner, vfs: str | None = None) -> tupl
     try:
         reached("start-after-open")
         return db, _caught_up(db, places, Machine(classifier))
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        db.close()
+        raise damaged(places.database, str(error)) from error
     except BaseException:
         db.close()
         raise
