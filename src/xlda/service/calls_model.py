@@ -34,14 +34,29 @@ from xlda.service.requests_in import (
     text_of,
 )
 from xlda.service.service import Service
-from xlda.service.shapes import AnyShape, FeedbackShape, responses
+from xlda.service.shapes import (
+    ID,
+    IDS,
+    LABEL,
+    YES,
+    AnyShape,
+    FeedbackShape,
+    refusals,
+    responses,
+    takes_json,
+)
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
 
 AT_ONCE = 500  # events that are read at a time
 PING = 15.0  # seconds without an event, after which a listener is told that all is well
-PHOTO: dict[int | str, Any] = {200: {"content": {"image/jpeg": {}}, "description": "A JPEG file."}}
+PHOTO: dict[int | str, Any] = {
+    200: {
+        "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}},
+        "description": "A JPEG file.",
+    }
+}
 
 
 @router.get("/v1/model", dependencies=[needs("read")], responses=responses(AnyShape))
@@ -121,7 +136,10 @@ async def confusable_pairs(request: Request) -> Response:
 @router.get(
     "/v1/events",
     dependencies=[needs("read")],
-    responses={200: {"content": {"text/event-stream": {}}, "description": "Events as they happen."}},
+    responses={
+        **refusals(),
+        200: {"content": {"text/event-stream": {}}, "description": "Events as they happen."},
+    },
 )
 async def events(
     request: Request,
@@ -186,7 +204,12 @@ async def to_review(request: Request) -> Response:
 
 
 @router.post(
-    "/v1/review:apply", dependencies=[needs("teach")], responses=responses(FeedbackShape, 404, 409, 507)
+    "/v1/review:apply",
+    dependencies=[needs("teach")],
+    responses=responses(FeedbackShape, 404, 409, 415, 507),
+    openapi_extra=takes_json(
+        {"ids": IDS, "label": LABEL}, {"ids": IDS, "dismiss": YES}, {"ids": IDS, "not": ID}
+    ),
 )
 async def apply_review(request: Request) -> Response:
     """Settle several at once: `{ids, label}`, `{ids, dismiss: true}` or `{ids, not: class_id}`."""
@@ -223,7 +246,7 @@ Size = Annotated[int, Query(ge=16, le=512)]
 @router.get(
     "/v1/samples/{sample_id}/photo",
     dependencies=[needs("read")],
-    responses={**responses(AnyShape, 404), **PHOTO},
+    responses={**refusals(404), **PHOTO},
 )
 async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> Response:
     """The photo of a sample, as it is kept."""
@@ -242,7 +265,7 @@ async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> 
 @router.get(
     "/v1/classes/{class_id}/photo",
     dependencies=[needs("read")],
-    responses={**responses(AnyShape, 404), **PHOTO},
+    responses={**refusals(404), **PHOTO},
 )
 async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Response:
     """A photo that stands for a class: its newest."""
@@ -258,7 +281,7 @@ async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Re
 @router.get(
     "/v1/review/{item_id}/photo",
     dependencies=[needs("read")],
-    responses={**responses(AnyShape, 404), **PHOTO},
+    responses={**refusals(404), **PHOTO},
 )
 async def photo_of_review(request: Request, item_id: Id, size: Size = 512) -> Response:
     """The photo of an answer to look at."""
@@ -283,7 +306,10 @@ async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int
 
 
 @router.post(
-    "/v1/session", status_code=204, responses={**responses(AnyShape), 204: {"description": "A cookie."}}
+    "/v1/session",
+    status_code=204,
+    responses={**refusals(415), 204: {"description": "A cookie."}},
+    openapi_extra=takes_json({"token": {"type": "string"}}, {"code": {"type": "string"}}),
 )
 async def session(request: Request) -> Response:
     """Exchange a token for a cookie, since pages cannot send headers with pictures and streams."""

@@ -14,7 +14,7 @@ from xlda.service.backup import backup, image_folder
 from xlda.service.problems import Problem
 from xlda.service.requests_in import media_type, needs, service_of
 from xlda.service.service import NOT_EMPTY
-from xlda.service.shapes import ChangedShape, responses
+from xlda.service.shapes import ChangedShape, refusals, responses
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
@@ -24,7 +24,7 @@ router = APIRouter()
     "/v1/export",
     dependencies=[needs("admin")],
     responses={
-        **responses(ChangedShape),
+        **refusals(),
         200: {"content": {"application/zip": {}}, "description": "A zip file."},
     },
 )

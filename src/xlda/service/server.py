@@ -24,7 +24,7 @@ import uvicorn
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
 from xlda.service.app import made_app
-from xlda.service.connections import Connection
+from xlda.service.connections import CarefulConnection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.gate import Hosts
@@ -169,7 +169,7 @@ def _made(
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=TO_FINISH,
         timeout_keep_alive=30,
-        http=Connection,
+        http=CarefulConnection,
         ws="none",
         lifespan="on",
     )
