@@ -229,11 +229,16 @@ def started_lines(settings: Settings, service: Service, url: str, is_new: bool) 
     lines = []
     if is_new and keeping.photos:
         lines.append(
-            f"Small photos are kept in {engine.places.photos}, up to {keeping.photo_bytes / 1e9:g} GB."
+            f"Small photos are kept in {_shown(engine.places.photos)}, up to {keeping.photo_bytes / 1e9:g} GB."
         )
     elif is_new:
         lines.append("No photos are kept (--no-photos): another backbone will mean starting anew.")
     return [*lines, f"{settings.model} ({what}) is served at {url}"]
+
+
+def _shown(path: Path) -> Path:
+    """A path as one would write it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 # -- what is logged
