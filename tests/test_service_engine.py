@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +264,19 @@ def test_a_class_that_never_had_samples_takes_over_one_that_has_none_any_more(tm
     shop.change("learn", plans.teach(NewSample(one, "grape"), [], None))
     check_model(shop)
     shop.engine.abandon()
+
+
+def test_what_was_learned_is_taken_in_though_nobody_asks(tmp_path, monkeypatch):
+    monkeypatch.setattr(Engine, "_measure", lambda self: False)  # which asks the model in its own way
+    shop = Shop(tmp_path / "shop.xlda", seed=3)
+    try:
+        shop.teach(12)
+        shop.engine.judge(np.zeros((1, WIDTH), np.float32), 1, None, None)
+        shop.teach(100)
+        upkeep, until = shop.engine.machine.classifier._model._upkeep, time.monotonic() + 20.0
+        while (upkeep.served is None or upkeep.served.total < 112) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert upkeep.served is not None
+        assert upkeep.served.total == 112
+    finally:
+        shop.engine.close()

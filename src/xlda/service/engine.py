@@ -24,6 +24,7 @@ from xlda.calibration.assessment import Assessment
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.predictor.answers import Judged
+from xlda.predictor.snapshot import Snapshot
 from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.database import reader
@@ -160,19 +161,25 @@ class Engine:
         self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
     ) -> tuple[int, Judged | None]:
         """What samples (n, d) are, and the event that had been learned; None where nothing has."""
-        machine, self._asked_at = self.machine, time.monotonic()
+        self._asked_at = time.monotonic()
+        seq, snapshot = self._snapshot()
+        if snapshot is None:
+            return seq, None
+        told = unknown if snapshot.tells_unknown else None
+        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+
+    def _snapshot(self) -> tuple[int, Snapshot | None]:
+        """The model as it is now, and its last event. Where it is to be renewed, that is begun."""
+        machine = self.machine
         with machine.lock:  # whole events, and no more than a moment
-            seq = machine.seq
             if not machine.is_started:
-                return seq, None
+                return machine.seq, None
             try:
-                snapshot = machine.classifier.snapshot()
+                return machine.seq, machine.classifier.snapshot()
             except ValueError as error:
                 if not is_not_fitted(error):
                     raise
-                return seq, None
-        told = unknown if snapshot.tells_unknown else None
-        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+                return machine.seq, None
 
     # -- keeping in order
 
@@ -187,6 +194,7 @@ class Engine:
                         was_measured = self._measure()
                     if was_measured:
                         rest_until = time.monotonic() + REST * (time.monotonic() - now)
+                self._snapshot()  # so that who asks after a while finds what was learned taken in
                 self.review.flush()
                 if self._checkpoint_is_due():
                     self.checkpoint()

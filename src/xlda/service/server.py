@@ -231,12 +231,16 @@ def started_lines(settings: Settings, service: Service, url: str, is_new: bool) 
     what = f"{n_classes:,} classes" if n_classes else "a new model" if is_new else "an empty model"
     lines = []
     if is_new and keeping.photos:
-        lines.append(
-            f"Small photos are kept in {engine.places.photos}, up to {keeping.photo_bytes / 1e9:g} GB."
-        )
+        folder, most = _shown(engine.places.photos), keeping.photo_bytes / 1e9
+        lines.append(f"Small photos are kept in {folder}, up to {most:g} GB.")
     elif is_new:
         lines.append("No photos are kept (--no-photos): another backbone will mean starting anew.")
     return [*lines, f"{settings.model} ({what}) is served at {url}"]
+
+
+def _shown(path: Path) -> Path:
+    """A path as one would write it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 # -- what is logged
