@@ -18,7 +18,7 @@ from xlda.service.changes import NewSample
 from xlda.service.engine import Engine, Keeping
 from xlda.service.folding import fold
 from xlda.service.problems import Problem
-from xlda.service.writer import Answer, Plan, Wanted
+from xlda.service.writer import ChangePlan, Reply, Wanted
 
 pytestmark = pytest.mark.filterwarnings("ignore:The covariance of 6 features")  # of a handful of samples
 
@@ -35,12 +35,12 @@ class Shop:
         self.engine = Engine.open(path, Keeping(photos=False))
         self.engine.start()
 
-    def change(self, operation: str, plan: Plan, group: str | None = None) -> Answer:
+    def change(self, operation: str, plan: ChangePlan, group: str | None = None) -> Reply:
         wanted = Wanted(operation, plan, "test", group=group, alone=True)
         self.engine.writer._queue.put(wanted)
         return wanted.answer.result(timeout=20)
 
-    def teach(self, n: int = 3, group: str | None = None) -> Answer:
+    def teach(self, n: int = 3, group: str | None = None) -> Reply:
         labels = self.rng.choice(FRUITS, n)
         samples = [
             NewSample(self.rng.normal(size=WIDTH).astype(np.float32) + FRUITS.index(str(label)), str(label))

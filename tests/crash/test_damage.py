@@ -22,7 +22,7 @@ from crash.shop import running
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.service import database, plans
 from xlda.service.engine import Engine
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -33,7 +33,7 @@ def places(tmp_path):
     with running(tmp_path / MODEL) as shop:
         for labels in (["apple", "pear"], ["apple", "fig"], ["fig", "fig"]):
             shop.teach(labels)
-    return Places.of(tmp_path / MODEL)
+    return ServicePlaces.of(tmp_path / MODEL)
 
 
 def changed(places, sql, *bindings):
@@ -106,7 +106,7 @@ def test_a_torn_tail_is_cut(tmp_path):
             lengths.append(log.stat().st_size)
         copies = []
         for number, (length, tail) in enumerate([(lengths[3] - 100, b""), (lengths[2] + 24, b"\0" * 5000)]):
-            copy = Places.of(tmp_path / f"copy-{number}.xlda")
+            copy = ServicePlaces.of(tmp_path / f"copy-{number}.xlda")
             copy.folder.mkdir()
             shutil.copyfile(shop.engine.places.database, copy.database)
             Path(f"{copy.database}-wal").write_bytes(log.read_bytes()[:length] + tail)
@@ -220,7 +220,7 @@ def test_a_migration_that_fails_changes_nothing(places, monkeypatch):
 
 def test_a_database_of_version_1_gives_what_it_gave(tmp_path):
     expected = json.loads((DATA / "service-log-1.json").read_text())
-    places = Places.of(tmp_path / MODEL)
+    places = ServicePlaces.of(tmp_path / MODEL)
     places.folder.mkdir()
     shutil.copyfile(DATA / "service-log-1.sqlite", places.database)
     with running(places.model) as shop:

@@ -29,7 +29,7 @@ from crash.shop import running
 from xlda.service import faults, reembedding
 from xlda.service.backup import backup
 from xlda.service.engine import Engine
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 
 ELSEWHERE = {  # points that need more than samples to be reached, and the tests that do
     "start-before-tables": "below", "restore-before-rename": "below", "restore-between-renames": "below",
@@ -128,7 +128,7 @@ class Ended(BaseException):
 
 @pytest.mark.parametrize("n_points", range(1, 7))
 def test_an_exchange_of_models_that_was_killed_is_finished_by_the_next_start(tmp_path, monkeypatch, n_points):
-    old, new = Places(tmp_path / MODEL), Places(tmp_path / f"{MODEL}.reembedded")
+    old, new = ServicePlaces(tmp_path / MODEL), ServicePlaces(tmp_path / f"{MODEL}.reembedded")
     for places, text in ((old, "old"), (new, "new")):
         places.model.write_text(text)
         places.folder.mkdir()
@@ -144,7 +144,7 @@ def test_an_exchange_of_models_that_was_killed_is_finished_by_the_next_start(tmp
         reembedding._exchange(old, new)
     monkeypatch.setattr(reembedding, "reached", lambda name: None)
     reembedding.finish_exchange(old)
-    former = Places(tmp_path / f"{MODEL}.before-1")
+    former = ServicePlaces(tmp_path / f"{MODEL}.before-1")
     for places, text in ((old, "new"), (former, "old")):
         assert places.model.read_text() == text
         assert (places.folder / "log.sqlite").read_text() == text

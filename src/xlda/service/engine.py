@@ -31,7 +31,7 @@ from xlda.service.database import reader
 from xlda.service.faults import reached
 from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.photo_store import PhotoStore
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 from xlda.service.review import Review
 from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
@@ -62,7 +62,9 @@ class Engine:
     Whoever opens it holds the model's lock until `close`. Changes go through `writer`; all else only reads.
     """
 
-    def __init__(self, places: Places, keeping: Keeping, lock: ModelLock, vfs: str | None = None) -> None:
+    def __init__(
+        self, places: ServicePlaces, keeping: Keeping, lock: ModelLock, vfs: str | None = None
+    ) -> None:
         self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
         with ThreadPoolExecutor(1) as pool:  # which looks at every photo
             store = pool.submit(PhotoStore, places.photos, keeping.photo_bytes)
@@ -87,7 +89,7 @@ class Engine:
         cls, path: str | os.PathLike[str], keeping: Keeping | None = None, vfs: str | None = None
     ) -> Engine:
         """The service's side of a model file, or of a new one."""
-        places = Places.of(path)
+        places = ServicePlaces.of(path)
         if places.model.is_dir():
             raise IsADirectoryError(f"{path} is a folder; a model is a file.")
         lock = ModelLock(path)

@@ -32,7 +32,7 @@ from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullErr
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
 from xlda.service.tokens import Token
-from xlda.service.writer import Answer, Plan, Wanted
+from xlda.service.writer import ChangePlan, Reply, Wanted
 
 T = TypeVar("T")
 
@@ -204,18 +204,18 @@ class Service:
         self,
         asker: Asker,
         operation: str,
-        plan: Plan,
+        plan: ChangePlan,
         status: int = 200,
         group: str | None = None,
         alone: bool = False,
-    ) -> Answer:
+    ) -> Reply:
         """Have a change made; returns when it is on disk and in the model."""
         if self._is_exchanging:
             raise Problem(503, "A backup is being imported. Try again in a moment.", retry_after=1)
         wanted = Wanted(operation, plan, asker.token.name, status, group, asker.key, asker.fingerprint, alone)
         return await self.engine.writer.change(wanted)
 
-    async def answered_before(self, asker: Asker) -> Answer | None:
+    async def answered_before(self, asker: Asker) -> Reply | None:
         """What the same request was answered with, for those whose work should not be done twice."""
         from xlda.service.writer import answered_before
 
@@ -223,7 +223,7 @@ class Service:
         if key is None:
             return None
 
-        def look() -> Answer | Problem | None:
+        def look() -> Reply | Problem | None:
             db = self.engine.reading()
             try:
                 return answered_before(db, key, asker.fingerprint)
