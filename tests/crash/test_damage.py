@@ -252,3 +252,12 @@ def test_it_has_every_operation():
 
 def classes_of(engine):
     return [entry.to_json() for entry in engine.book.by_id.values()]
+
+
+def test_damage_before_the_checkpoint_stops_the_start_too(places):
+    engine = Engine.open(places.model)
+    engine.start()
+    engine.close()  # all of the log is in the model file now
+    changed(places, "UPDATE events SET actor = 'somebody else' WHERE seq = 2")
+    with pytest.raises(DamagedFileError, match="event 2 of its log is not what was written"):
+        Engine.open(places.model)

@@ -29,6 +29,7 @@ from xlda.service.machine import LearnedSample, Machine
 from xlda.service.places import ServicePlaces
 
 AT_ONCE = 1000  # events that are replayed together
+MOST_VERIFIED = 50_000  # events before those: reading so many takes half a second
 
 logger = logging.getLogger("xlda.service")
 
@@ -81,6 +82,7 @@ def _caught_up(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> 
         position = _position_of_file(db, places, classifier)
         if position.seq == 0 and machine.is_started and not classifier.class_ids_:
             machine.give_ids(json.loads(one(db, "SELECT value FROM facts WHERE name = 'first ids'")[0]))
+        _verify(db, places.database, position)
         replay(db, places.database, machine, position)
         _adopt(db, machine)
     reached("start-after-adopting")
@@ -88,6 +90,19 @@ def _caught_up(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> 
     if machine.is_started and classifier.backbone_ is None and backbone is not None:
         classifier.backbone_ = BackboneIdentity.from_json(json.loads(backbone[0]))
     return machine
+
+
+def _verify(db: apsw.Connection, path: Path, until: LogPosition) -> None:
+    """Refuse a log that was damaged before what is replayed; of a very long one, the newest part is read."""
+    start = logs.folded_position(db)
+    if until.seq - start.seq > MOST_VERIFIED:
+        event = logs.event_of(db, until.seq - MOST_VERIFIED)
+        if event is None:
+            raise damaged(path, f"event {until.seq - MOST_VERIFIED} of its log is missing")
+        start = LogPosition(event.seq, event.checksum)
+    for event in logs.checked_events(db, path, start):
+        if event.seq >= until.seq:
+            return
 
 
 def _begin(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> None:
