@@ -49,7 +49,7 @@ class FakeService:
         self.samples: dict[str, tuple[str, str]] = {}  # class id and hash of the photo, by sample id
         self.answers: dict[str, tuple[str, Any]] = {}  # by key
         self.streams: list[list[bytes]] = []  # of events, one for each connection
-        self.export = b"a model" * 50_000
+        self.export = b"PK\3\4zip" * 50_000
         self.cut_export = 0  # how often it breaks off in the middle
         self.page = 2
         self.busy = self.most_busy = 0

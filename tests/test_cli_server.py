@@ -266,11 +266,17 @@ def test_ctrl_c_stops_soon_and_says_what_was_learned(service, there):
 
 
 def test_backup(call, service, there, photos):
-    text = call("backup", "copy.xlda", *there)
-    assert Path("copy.xlda").read_bytes() == service.export
-    assert text == f"copy.xlda: 350,000 bytes from {service.url}\n"
-    assert call("backup", "copy.xlda", *there, "--json")["bytes"] == 350_000
+    text = call("backup", "copy.zip", *there)
+    assert Path("copy.zip").read_bytes() == service.export
+    assert text == f"copy.zip: 350,000 bytes from {service.url}\n"
+    assert call("backup", "copy.zip", *there, "--json")["bytes"] == 350_000
     service.cut_export = 99
     before = sorted(Path().iterdir())
-    call("backup", "other.xlda", *there, expect=1)
+    call("backup", "other.zip", *there, expect=1)
     assert sorted(Path().iterdir()) == before
+
+
+def test_a_backup_replaces_no_other_file(call, service, there, photos):
+    Path("shop.xlda").write_bytes(b"a model")
+    assert "is no backup" in call("backup", "shop.xlda", *there, expect=1)
+    assert Path("shop.xlda").read_bytes() == b"a model"

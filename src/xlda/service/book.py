@@ -81,10 +81,9 @@ class Book:
     def page(self, query: str, after: str, limit: int) -> tuple[list[Entry], str | None]:
         """Some classes whose labels have a word that begins so, those that begin so themselves first."""
         entries, wanted = self._in_order(), folded(query)
-        ranked = [(_rank(entry.folded, wanted), entry) for entry in entries] if wanted else []
         if wanted:
-            found = [(rank, entry) for rank, entry in ranked if rank is not None]
-            entries = [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+            found = [entry for entry in entries if wanted in entry.folded]
+            entries = sorted(found, key=lambda entry: _rank(entry.folded, wanted))
         start = 0
         if after:
             places = [number for number, entry in enumerate(entries) if entry.id == after]
@@ -161,11 +160,11 @@ def folded(text: str) -> str:
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
-def _rank(text: str, wanted: str) -> int | None:
-    """How well a text fits: 0 where it begins so, 1 where a word does, 2 where it is anywhere."""
+def _rank(text: str, wanted: str) -> int:
+    """How well a text fits: 0 where it begins with what is wanted, 1 where a word does, 2 elsewhere."""
     place = text.find(wanted)
-    if place <= 0:
-        return None if place else 0
+    if place == 0:
+        return 0
     while place > 0:
         if not text[place - 1].isalnum():
             return 1

@@ -240,7 +240,7 @@ async def apply_review(request: Request) -> Response:
 # -- photos
 
 
-Size = Annotated[int, Query(ge=16, le=512)]
+PhotoSize = Annotated[int, Query(ge=16, le=512)]
 
 
 @router.get(
@@ -248,7 +248,7 @@ Size = Annotated[int, Query(ge=16, le=512)]
     dependencies=[needs("read")],
     responses={**refusals(404), **PHOTO},
 )
-async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> Response:
+async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512) -> Response:
     """The photo of a sample, as it is kept."""
     query = (
         "WITH RECURSIVE up(number, parent, is_current) AS ("
@@ -267,7 +267,7 @@ async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> 
     dependencies=[needs("read")],
     responses={**refusals(404), **PHOTO},
 )
-async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Response:
+async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) -> Response:
     """A photo that stands for a class: its newest."""
     query = (
         "WITH RECURSIVE tree(number) AS (SELECT number FROM classes WHERE id = ? AND parent IS NULL AND "
@@ -283,7 +283,7 @@ async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Re
     dependencies=[needs("read")],
     responses={**refusals(404), **PHOTO},
 )
-async def photo_of_review(request: Request, item_id: Id, size: Size = 512) -> Response:
+async def photo_of_review(request: Request, item_id: Id, size: PhotoSize = 512) -> Response:
     """The photo of an answer to look at."""
     return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size)
 

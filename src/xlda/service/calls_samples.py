@@ -50,7 +50,7 @@ from xlda.service.shapes import (
     responses,
     takes_json,
 )
-from xlda.service.writer import Answer
+from xlda.service.writer import Reply
 
 router = APIRouter()
 T = TypeVar("T")
@@ -294,7 +294,7 @@ async def feedback(request: Request, prediction_id: Id) -> Response:
     return answered(await _took(service, asker, asked, found))
 
 
-async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[str, Any]) -> Answer:
+async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[str, Any]) -> Reply:
     """Learn what somebody says of an answer."""
     book = service.engine.book
     if "label" in found:
@@ -312,7 +312,7 @@ async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[s
     return await _corrected(service, asker, asked, entry.label)
 
 
-async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Answer:
+async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Reply:
     """Teach the photo that was asked, or move the sample that it has taught already."""
     if asked.sample_id is not None:
         try:

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +24,14 @@ from xlda.calibration.assessment import Assessment
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.predictor.answers import Judged
+from xlda.predictor.snapshot import Snapshot
 from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.database import reader
 from xlda.service.faults import reached
 from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.photo_store import PhotoStore
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 from xlda.service.review import Review
 from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
@@ -60,14 +62,18 @@ class Engine:
     Whoever opens it holds the model's lock until `close`. Changes go through `writer`; all else only reads.
     """
 
-    def __init__(self, places: Places, keeping: Keeping, lock: ModelLock, vfs: str | None = None) -> None:
+    def __init__(
+        self, places: ServicePlaces, keeping: Keeping, lock: ModelLock, vfs: str | None = None
+    ) -> None:
         self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
-        self.db, self.machine = started(places, read_classifier(places.model), vfs)
+        with ThreadPoolExecutor(1) as pool:  # which looks at every photo
+            store = pool.submit(PhotoStore, places.photos, keeping.photo_bytes)
+            self.db, self.machine = started(places, read_classifier(places.model), vfs)
+            self.photos = store.result()
         self.log_id = str(self._fact("log"))
         self.book = Book.load(self.db, self.machine)
         last = logs.last_position(self.db)
         self.writer = Writer(self.db, places.folder, self.machine, self.book, last)
-        self.photos = PhotoStore(places.photos, keeping.photo_bytes)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
         self._make_head()
@@ -83,7 +89,7 @@ class Engine:
         cls, path: str | os.PathLike[str], keeping: Keeping | None = None, vfs: str | None = None
     ) -> Engine:
         """The service's side of a model file, or of a new one."""
-        places = Places.of(path)
+        places = ServicePlaces.of(path)
         if places.model.is_dir():
             raise IsADirectoryError(f"{path} is a folder; a model is a file.")
         lock = ModelLock(path)
@@ -157,19 +163,25 @@ class Engine:
         self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
     ) -> tuple[int, Judged | None]:
         """What samples (n, d) are, and the event that had been learned; None where nothing has."""
-        machine, self._asked_at = self.machine, time.monotonic()
+        self._asked_at = time.monotonic()
+        seq, snapshot = self._snapshot()
+        if snapshot is None:
+            return seq, None
+        told = unknown if snapshot.tells_unknown else None
+        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+
+    def _snapshot(self) -> tuple[int, Snapshot | None]:
+        """The model as it is now, and its last event. Where it is to be renewed, that is begun."""
+        machine = self.machine
         with machine.lock:  # whole events, and no more than a moment
-            seq = machine.seq
             if not machine.is_started:
-                return seq, None
+                return machine.seq, None
             try:
-                snapshot = machine.classifier.snapshot()
+                return machine.seq, machine.classifier.snapshot()
             except ValueError as error:
                 if not is_not_fitted(error):
                     raise
-                return seq, None
-        told = unknown if snapshot.tells_unknown else None
-        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+                return machine.seq, None
 
     # -- keeping in order
 
@@ -184,6 +196,7 @@ class Engine:
                         was_measured = self._measure()
                     if was_measured:
                         rest_until = time.monotonic() + REST * (time.monotonic() - now)
+                self._snapshot()  # so that who asks after a while finds what was learned taken in
                 self.review.flush()
                 if self._checkpoint_is_due():
                     self.checkpoint()

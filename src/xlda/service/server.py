@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import logging
@@ -27,7 +28,7 @@ from xlda.service.connections import CarefulConnection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.gate import Hosts
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 from xlda.service.reembedding import finish_exchange
 from xlda.service.service import Limits, Service, new_secret
 from xlda.service.tokens import TokenFile
@@ -61,7 +62,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     _check(settings)
     _log_to_stderr(settings.log_json)
     sys.setswitchinterval(SWITCH)
-    finish_exchange(Places.of(settings.model))
+    finish_exchange(ServicePlaces.of(settings.model))
     is_new = not settings.model.exists()
     listening = _listening(settings)
     engine, backbone, why_not = _opened(settings, vfs)
@@ -70,6 +71,8 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     except BaseException:
         engine.abandon()
         raise
+    gc.collect()
+    gc.freeze()  # what is there now stays: looking through it again and again would hold up all threads
     for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
         signal.signal(number, lambda *_: None)
     server.run([listening])
@@ -113,7 +116,7 @@ def _is_loopback(host: str) -> bool:
 def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
     """The engine and the backbone, loaded side by side; or why there is no backbone."""
     chosen = settings.backbone
-    folders = [settings.model.parent.absolute(), Places.of(settings.model).model.parent]
+    folders = [settings.model.parent.absolute(), ServicePlaces.of(settings.model).model.parent]
     own = ModelBackbone(None if chosen == NO_BACKBONE else chosen, settings.model.name, folders)
     with ThreadPoolExecutor(1) as pool:
         if not settings.model.exists() and chosen != NO_BACKBONE:
@@ -146,7 +149,7 @@ def _made(
     why_not: str,
     say: Callable[[str], object],
     is_new: bool,
-) -> Server:
+) -> HttpServer:
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     hosts = Hosts((*settings.allow_hosts, settings.host))
     app, within = made_app(
@@ -170,7 +173,7 @@ def _made(
         ws="none",
         lifespan="on",
     )
-    return Server(config, within.state.service, settings, say, is_new)
+    return HttpServer(config, within.state.service, settings, say, is_new)
 
 
 def _secret(engine: Engine) -> bytes:
@@ -183,7 +186,7 @@ def _secret(engine: Engine) -> bytes:
     return bytes.fromhex(found[0])
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A server that says where it is, and lets streams end when it is told to."""
 
     def __init__(
@@ -228,12 +231,16 @@ def started_lines(settings: Settings, service: Service, url: str, is_new: bool) 
     what = f"{n_classes:,} classes" if n_classes else "a new model" if is_new else "an empty model"
     lines = []
     if is_new and keeping.photos:
-        lines.append(
-            f"Small photos are kept in {engine.places.photos}, up to {keeping.photo_bytes / 1e9:g} GB."
-        )
+        folder, most = _shown(engine.places.photos), keeping.photo_bytes / 1e9
+        lines.append(f"Small photos are kept in {folder}, up to {most:g} GB.")
     elif is_new:
         lines.append("No photos are kept (--no-photos): another backbone will mean starting anew.")
     return [*lines, f"{settings.model} ({what}) is served at {url}"]
+
+
+def _shown(path: Path) -> Path:
+    """A path as one would write it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 # -- what is logged

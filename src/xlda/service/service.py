@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import logging
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import PIL.Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import write_whole
@@ -29,7 +32,7 @@ from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullErr
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
 from xlda.service.tokens import Token
-from xlda.service.writer import Answer, Plan, Wanted
+from xlda.service.writer import ChangePlan, Reply, Wanted
 
 T = TypeVar("T")
 
@@ -73,7 +76,16 @@ class Service:
 
     def start(self) -> None:
         """Begin to take requests."""
-        self._begin(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._begin(loop)
+        if self.workers is not None:
+            self._run_aside(self._warm_up(self.workers))
+
+    async def _warm_up(self, workers: PhotoWorkers) -> None:
+        """Have the network embed something, so that the first photo that comes is as quick as any."""
+        buffer = io.BytesIO()
+        PIL.Image.new("RGB", (64, 64)).save(buffer, "JPEG")
+        await asyncio.gather(*(workers.embed(buffer.getvalue()) for _ in range(3)), return_exceptions=True)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(events: list[Event]) -> None:
@@ -192,18 +204,18 @@ class Service:
         self,
         asker: Asker,
         operation: str,
-        plan: Plan,
+        plan: ChangePlan,
         status: int = 200,
         group: str | None = None,
         alone: bool = False,
-    ) -> Answer:
+    ) -> Reply:
         """Have a change made; returns when it is on disk and in the model."""
         if self._is_exchanging:
             raise Problem(503, "A backup is being imported. Try again in a moment.", retry_after=1)
         wanted = Wanted(operation, plan, asker.token.name, status, group, asker.key, asker.fingerprint, alone)
         return await self.engine.writer.change(wanted)
 
-    async def answered_before(self, asker: Asker) -> Answer | None:
+    async def answered_before(self, asker: Asker) -> Reply | None:
         """What the same request was answered with, for those whose work should not be done twice."""
         from xlda.service.writer import answered_before
 
@@ -211,7 +223,7 @@ class Service:
         if key is None:
             return None
 
-        def look() -> Answer | Problem | None:
+        def look() -> Reply | Problem | None:
             db = self.engine.reading()
             try:
                 return answered_before(db, key, asker.fingerprint)
@@ -250,7 +262,10 @@ class Service:
         )
         if not is_unsure or not self.engine.keeping.review or len(self._aside) >= 8:
             return
-        task = asyncio.get_running_loop().create_task(self._put_aside(content, embedding, judged))
+        self._run_aside(self._put_aside(content, embedding, judged))
+
+    def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
