@@ -465,6 +465,16 @@ def test_a_correction_that_was_undone_can_be_made_again(taught):
     taught.undo(again["seq"])
 
 
+def test_corrections_of_one_answer_at_the_same_moment_teach_it_once(taught):
+    asked, before = taught.predict(photo("blue", 302))["id"], taught.counts()
+    with ThreadPoolExecutor(6) as pool:
+        path = f"/v1/predictions/{asked}/feedback"
+        answers = list(pool.map(lambda _: taught.post(path, json={"label": "azure"}), range(6)))
+    assert sorted(answer["taught"] for answer in answers) == [False] * 5 + [True]
+    assert taught.counts() == {**before, "azure": 1}
+    taught.undo(max(answer["seq"] for answer in answers))
+
+
 def test_a_confirmation_teaches_only_where_it_adds_something(tmp_path, network):
     with running(tmp_path / "sure.xlda", backbone=network) as service:
         for number in range(14):
