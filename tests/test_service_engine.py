@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 pytest.importorskip("apsw", reason="the service needs the extra `serve`")
 
+import xlda
 from xlda import XLDA
 from xlda.service import plans
 from xlda.service.changes import NewSample
@@ -280,3 +283,39 @@ def test_what_was_learned_is_taken_in_though_nobody_asks(tmp_path, monkeypatch):
         assert upkeep.served.total == 112
     finally:
         shop.engine.close()
+
+
+class LockThatLetsOthersIn:
+    """The lock of a machine; whenever the writer lets go of it, somebody else does something first."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        self._lock, self._do = threading.RLock(), do
+        self.threads: list[threading.Thread] = []
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if threading.current_thread().name == "xlda-writer":
+            self.threads.append(threading.Thread(target=self._do))
+            self.threads[-1].start()
+            self.threads[-1].join(0.3)
+
+
+def test_a_checkpoint_never_holds_a_part_of_a_large_event(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    shop.change("learn", plans.teach_batch([NewSample(-np.ones(WIDTH, np.float32), "apple")]))
+    taken: list[tuple[Any, int]] = []
+    lock = LockThatLetsOthersIn(lambda: taken.append(shop.engine._view()))
+    shop.engine.machine.lock = lock  # type: ignore[assignment]
+    samples = [NewSample(np.full(WIDTH, number, np.float32), "apple") for number in range(700)]
+    shop.change("learn", plans.teach_batch(samples))
+    for thread in lock.threads:
+        thread.join()
+    assert len(taken) >= 3
+    for number, (view, seq) in enumerate(taken):
+        view.write(tmp_path / f"{number}.xlda")
+        found = xlda.load(tmp_path / f"{number}.xlda").class_count_.tolist()
+        assert (seq, found) == (2, [701.0])
+    shop.engine.abandon()

@@ -276,7 +276,7 @@ class Engine:
 
     def _view(self) -> tuple[Any, int]:
         """The model to be saved, and the last event that is in it."""
-        with self.machine.lock:
+        with self.machine.between_events, self.machine.lock:
             position = self._position()
             classifier = self.machine.classifier
             classifier.log_position_ = position

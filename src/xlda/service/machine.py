@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from xlda.learner.learner import Learner
 from xlda.service.log import LogPosition
 from xlda.service.steps import Block, Step, unpacked
 
+MANY = 256  # samples that are learned while others wait
+
 
 class LearnedSample(NamedTuple):
     """An embedding (d,), float32, and the name of the samples that it was taken with."""
@@ -27,12 +30,14 @@ class LearnedSample(NamedTuple):
 class Machine:
     """A classifier whose classes have ids, and how far the log is in it.
 
-    Only one thread takes steps. `lock` is held while it does, so that whoever asks finds whole events.
+    Only one thread takes steps. `lock` is held while it does, so that whoever asks finds whole events, unless
+    they are very large.
     """
 
     def __init__(self, classifier: Learner) -> None:
         self.classifier = classifier
         self.lock = threading.RLock()
+        self.between_events = threading.Lock()  # held while steps are taken, however many: for what is saved
         self.position = LogPosition(0, b"")  # of the last event that is in it
         self.label_of: dict[str, Label] = {}  # of classes that the classifier knows, by id
         self._identity: BackboneIdentity | None = (
@@ -85,7 +90,16 @@ class Machine:
     # -- taking steps
 
     def take(self, steps: Iterable[Step], samples: Mapping[str, LearnedSample]) -> None:
-        """Do what events say; steps that learn are taken together as long as nothing else comes between."""
+        """Do what events say; steps that learn are taken together as long as nothing else comes between.
+
+        With so many samples that others would wait for long, they may ask between some and others of them.
+        """
+        steps = list(steps)
+        n_samples = sum(len(step[1]) for step in steps if step[0] == "learn")
+        with self.lock if n_samples <= MANY else nullcontext():
+            self._take(steps, samples)
+
+    def _take(self, steps: Sequence[Step], samples: Mapping[str, LearnedSample]) -> None:
         learning: list[list[Any]] = []
         for step in steps:
             if step[0] == "learn":
@@ -99,6 +113,14 @@ class Machine:
 
     def _learn(self, entries: list[list[Any]], samples: Mapping[str, LearnedSample]) -> list[list[Any]]:
         """Learn samples; gives the empty list of those that wait."""
+        for start in range(0, len(entries), MANY):
+            with self.lock:
+                self._learn_some(entries[start : start + MANY], samples)
+        if self._identity is not None and entries:
+            self.classifier.backbone_, self._identity = self._identity, None
+        return []
+
+    def _learn_some(self, entries: list[list[Any]], samples: Mapping[str, LearnedSample]) -> None:
         grouped = [entry for entry in entries if samples[entry[2]].group is not None]
         alone = [entry for entry in entries if samples[entry[2]].group is None]
         for some in (alone, grouped):
@@ -110,9 +132,6 @@ class Machine:
                 self.classifier.partial_fit(embeddings, labels, groups=groups)
                 for class_id, _, _ in some:
                     self._note(class_id)
-        if self._identity is not None and entries:
-            self.classifier.backbone_, self._identity = self._identity, None
-        return []
 
     def _label(self, class_id: str, label: Label) -> Label:
         return self.label_of.setdefault(class_id, label)

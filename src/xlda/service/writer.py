@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from xlda.service.changes import Transaction
 from xlda.service.database import PAGES_IN_WAL, one
 from xlda.service.faults import reached
 from xlda.service.log import Event, LogPosition
-from xlda.service.machine import Machine
+from xlda.service.machine import MANY, Machine
 from xlda.service.problems import Problem
 
 MOST_TOGETHER = 64  # changes that are committed at once
@@ -249,9 +250,9 @@ class Writer:
 
     def _follow(self, changes: list[Transaction], events: list[Event]) -> None:
         machine, self.changed_at = self.machine, time.monotonic()
-        with machine.lock:
-            steps = [step for change in changes for step in change.steps]
-            samples = {name: sample for change in changes for name, sample in change.samples.items()}
+        steps = [step for change in changes for step in change.steps]
+        samples = {name: sample for change in changes for name, sample in change.samples.items()}
+        with machine.between_events, machine.lock if len(samples) <= MANY else nullcontext():
             machine.take(steps, samples)
             self.book.take(steps)
             machine.position = self.last
