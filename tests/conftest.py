@@ -11,7 +11,7 @@ from scipy.special import log_softmax
 
 from xlda import XLDA
 
-pytest.register_assert_rewrite("cli_shop", "fake_service")
+pytest.register_assert_rewrite("cli_shop", "fake_service", "service_under_test")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell makes its background jobs ignore
 
 settings.register_profile("default", deadline=None, max_examples=100, derandomize=True)

@@ -18,12 +18,12 @@ from xlda.service.changes import NewSample
 from xlda.service.engine import Engine, Keeping
 from xlda.service.folding import fold
 from xlda.service.problems import Problem
-from xlda.service.writer import Answer, Plan, Wanted
+from xlda.service.writer import ChangePlan, Reply, Wanted
 
 pytestmark = pytest.mark.filterwarnings("ignore:The covariance of 6 features")  # of a handful of samples
 
 WIDTH = 6
-DOINGS = ["teach", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
+DOINGS = ["teach", "create", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
 FRUITS = ["apple", "banana", "cherry", "date", "elder", "fig"]
 
 
@@ -35,12 +35,12 @@ class Shop:
         self.engine = Engine.open(path, Keeping(photos=False))
         self.engine.start()
 
-    def change(self, operation: str, plan: Plan, group: str | None = None) -> Answer:
+    def change(self, operation: str, plan: ChangePlan, group: str | None = None) -> Reply:
         wanted = Wanted(operation, plan, "test", group=group, alone=True)
         self.engine.writer._queue.put(wanted)
         return wanted.answer.result(timeout=20)
 
-    def teach(self, n: int = 3, group: str | None = None) -> Answer:
+    def teach(self, n: int = 3, group: str | None = None) -> Reply:
         labels = self.rng.choice(FRUITS, n)
         samples = [
             NewSample(self.rng.normal(size=WIDTH).astype(np.float32) + FRUITS.index(str(label)), str(label))
@@ -122,6 +122,8 @@ def test_whatever_is_done_and_undone_the_model_is_that_of_the_samples(tmp_path: 
                     plans.forget(some) if doing == "forget" else plans.relabel(some, str(rng.choice(FRUITS)))
                 )
                 shop.change(doing, plan)
+            elif doing == "create":
+                shop.change(doing, plans.create_class(f"fruit {round_}"))
             elif doing == "rename":
                 new = f"fruit {round_}" if rng.random() < 0.5 else str(rng.choice(FRUITS))
                 shop.change(doing, plans.rename_class(str(rng.choice(ids)), new, None))
@@ -246,6 +248,22 @@ def test_a_deletion_erases_once_it_cannot_be_undone(tmp_path: Path) -> None:
     assert (sample_id,) not in engine.rows("SELECT id FROM samples")
     assert sample_id not in json.dumps(engine.rows("SELECT body FROM events"))
     shop.engine.close()
+
+
+def test_a_class_that_never_had_samples_takes_over_one_that_has_none_any_more(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    one = -np.ones(WIDTH, np.float32)
+    shop.change("learn", plans.teach_batch([NewSample(one, "apple")]))
+    taught = shop.change("learn", plans.teach(NewSample(one, "grape"), [], None)).body
+    shop.change("forget", plans.forget([taught["id"]]))
+    new = shop.change("create", plans.create_class("lemon")).body["id"]
+    merged = shop.change("merge", plans.merge_classes(new, taught["class_id"], None)).body["seq"]
+    check_model(shop)
+    shop.reopen(is_killed=True)
+    shop.change("undo", plans.undo([merged]))
+    shop.change("learn", plans.teach(NewSample(one, "grape"), [], None))
+    check_model(shop)
+    shop.engine.abandon()
 
 
 def test_what_was_learned_is_taken_in_though_nobody_asks(tmp_path, monkeypatch):

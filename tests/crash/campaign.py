@@ -29,13 +29,25 @@ TO_REACH = 20.0  # seconds in which a fault point must come
 class Campaign:
     """One model, its clients and their ledger, over many lives of the service."""
 
-    def __init__(self, folder, seed=1, options=(), change=(), weights=None, folds_after=None, plain=0.0):
+    def __init__(
+        self,
+        folder,
+        seed=1,
+        options=(),
+        change=(),
+        weights=None,
+        folds_after=None,
+        plain=0.0,
+        aside=None,
+        set_=None,
+    ):
+        self.aside = Path(aside or folder)  # where the driver's own files are
         self.folder, self._options, self._change = Path(folder), list(options), change
         self._dice, self._plain = random.Random(seed), plain
-        self.ledger = Ledger(self.folder / "ledger")
+        self.ledger = Ledger(self.aside / "ledger")
         self.clients = Clients(self.ledger, seed, weights)
         self.log = replay.Log(self.folder / f"{MODEL}.service" / "log.sqlite")
-        self._folds_after = folds_after
+        self._folds_after, self._set = folds_after, {**OFTEN, **(set_ or {})}
         if folds_after is not None:
             self._options += ["--undo-days", f"{folds_after / 86400:.12f}"]
         self.embedding_of = {}  # of all samples that were sent, by digest
@@ -68,8 +80,9 @@ class Campaign:
             self.folder,
             *self._options,
             fault=fault,
-            set_=None if is_plain else OFTEN,
+            set_=None if is_plain else self._set,
             change=self._change,
+            log=self.aside / "service.log",
         )
         if served.url is None and (fault is None or served.process.returncode != -9):
             served.kill()
@@ -213,7 +226,7 @@ class Campaign:
         """The last check: of all that the ledger has on disk."""
         self.check_model()
         self.ledger.close()
-        read = Ledger.read(self.folder / "ledger")
+        read = Ledger.read(self.aside / "ledger")
         assert (read.sent, read.refused) == (self.ledger.sent, self.ledger.refused)
         assert read.acknowledged == self.ledger.acknowledged
         self._checked.clear()

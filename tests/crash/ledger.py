@@ -30,8 +30,10 @@ class Wish:
 
     @cached_property
     def embeddings(self):
-        """Of the samples, (n, WIDTH), float32."""
-        return np.random.default_rng(self.seed).normal(size=(len(self.labels), WIDTH)).astype(np.float32)
+        """Of the samples, (n, WIDTH), float32; with a negative number, so no power is chosen for them."""
+        found = np.random.default_rng(self.seed).normal(size=(len(self.labels), WIDTH))
+        found[:, 0] = -np.abs(found[:, 0])
+        return found.astype(np.float32)
 
     @cached_property
     def digests(self):

@@ -291,14 +291,14 @@ class Outages:
             self._check(running)
             running.start()
             asyncio.run(self._work(running))
-        except (apsw.Error, OSError):
-            if disk.has_power:
-                raise
-            self.n_starts_cut += 1
         except Exception as error:
-            if self._synchronous == "full":
+            if not disk.has_power and isinstance(error, apsw.Error | OSError):
+                self.n_starts_cut += 1
+            elif self._synchronous == "full":
                 raise
-            self.wrong.append(repr(error))  # which is what comes of it
+            else:
+                self.wrong.append(repr(error))  # which is what comes of it: all is lost
+                self.lost |= {digest for key in self._acknowledged for digest in self._sent[key].digests}
         finally:
             disk.cut()
             if running is not None:

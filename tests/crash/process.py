@@ -24,9 +24,9 @@ class Served:
     With `set_` or `change` it is started through `served.py`; else it is plain `xlda serve`.
     """
 
-    def __init__(self, folder, *options, fault=None, set_=None, change=(), backbone=True):
+    def __init__(self, folder, *options, fault=None, set_=None, change=(), backbone=True, log=None):
         self.folder = Path(folder)
-        self.log = self.folder / "service.log"
+        self.log = Path(log or self.folder / "service.log")
         environment = {name: text for name, text in os.environ.items() if not name.startswith("XLDA_")}
         environment |= {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         if fault is not None:
@@ -40,7 +40,11 @@ class Served:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
             )
-        self.url = self._address()
+        try:
+            self.url = self._address()
+        except BaseException:
+            self.kill()
+            raise
 
     def _address(self, seconds=60.0):
         late = threading.Timer(seconds, self.process.kill)

@@ -1,4 +1,4 @@
-"""The service is killed at random moments and at every fault point; what it acknowledged is there afterwards."""
+"""The service is killed at random moments and at every fault point; what it acknowledged is there then."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 pytest.importorskip("apsw", reason="the service needs the extra `serve`")
-httpx = pytest.importorskip("httpx", reason="the service needs the extra `serve`")
+pytest.importorskip("httpx", reason="the service needs the extra `serve`")
 
+import httpx
 import PIL.Image
 
 from crash.campaign import OFTEN, Campaign
 from crash.clients import WEIGHTS
 from crash.process import MODEL, WRAPPER, Served
 from crash.run import OF_FOLDS, POINTS, WITHOUT_REMOVAL
-from xlda.service import faults
+from crash.shop import running
+from xlda.service import faults, reembedding
+from xlda.service.backup import backup
+from xlda.service.engine import Engine
+from xlda.service.places import ServicePlaces
 
 ELSEWHERE = {  # points that need more than samples to be reached, and the tests that do
     "start-before-tables": "below", "restore-before-rename": "below", "restore-between-renames": "below",
     "restore-after-rename": "below", "photo-before-rename": "below", "photo-after-rename": "below",
     "photo-before-delete": "below", "photo-after-delete": "below", "migration-after-copy": "test_damage.py",
     "migration-before-commit": "test_damage.py", "migration-after-commit": "test_damage.py",
-    "exchange-begun": "reembedding", "exchange-old-moved": "reembedding", "exchange-new-moved": "reembedding",
+    "exchange-begun": "below", "exchange-old-moved": "below", "exchange-new-moved": "below",
 }  # fmt: skip
 
 
@@ -40,20 +45,21 @@ def test_every_point_has_its_test():
 
 
 def lives(folder, points, **more):
-    """A campaign with a life that ends at each point, and some that end anywhere."""
+    """A campaign with a life that ends anywhere, and one that ends at each point."""
     folder.mkdir()
     with Campaign(folder, **more) as campaign:
         campaign.life(n_samples=60)
         for number, point in enumerate(points):
             assert campaign.life(f"{point}:{1 + number % 3 if 'start' not in point else 1}"), point
-        campaign.life()
         campaign.end()
     return campaign
 
 
 def test_a_kill_at_any_point_loses_nothing(tmp_path):
-    kept = {"points": POINTS, "seed": 1, "weights": {**WEIGHTS, "remove": 3}}
-    folded = {"points": OF_FOLDS, "seed": 2, "weights": WITHOUT_REMOVAL, "folds_after": 2.0}
+    half = len(POINTS) // 2 + 1
+    kept = {"points": POINTS[:half], "seed": 1, "weights": {**WEIGHTS, "remove": 3}}
+    points = [*POINTS[half:], *OF_FOLDS]
+    folded = {"points": points, "seed": 2, "weights": WITHOUT_REMOVAL, "folds_after": 2.0}
     with ThreadPoolExecutor(2) as pool:
         ended = [
             pool.submit(lives, tmp_path / "kept", **kept),
@@ -61,16 +67,14 @@ def test_a_kill_at_any_point_loses_nothing(tmp_path):
         ]
     for campaign in (one.result() for one in ended):
         campaign.assert_fine()
-        assert campaign.n_samples > 100
+        assert campaign.n_samples > 50
         assert campaign.n_kills >= 4
 
 
 def test_acknowledging_before_the_commit_is_found_out(tmp_path):
     with Campaign(tmp_path, change=["acknowledge early"], weights={"learn": 1}) as campaign:
         campaign.life("before-commit:6")
-        campaign.life("before-commit:6")
-        with campaign._served() as served:
-            campaign.check(served.url)
+        campaign.check()
     assert campaign.lost
     assert not campaign.is_fine
 
@@ -78,9 +82,7 @@ def test_acknowledging_before_the_commit_is_found_out(tmp_path):
 def test_a_first_start_that_was_killed_is_no_hindrance(tmp_path):
     with Served(tmp_path, fault="start-before-tables:1") as served:
         assert served.process.returncode == -signal.SIGKILL
-    with Served(tmp_path) as served:
-        assert httpx.get(f"{served.url}/v1/model").json()["seq"] == 0
-        assert served.stop() == 0
+    Engine.open(tmp_path / MODEL).abandon()
 
 
 # -- restoring
@@ -93,30 +95,16 @@ def restore(folder, fault=None):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False).returncode
 
 
-@pytest.fixture(scope="module")
-def backup_zip(tmp_path_factory):
-    """What a service gives whose model is behind its log."""
-    folder = tmp_path_factory.mktemp("backed-up")
-    with Campaign(folder, weights={"learn": 1}) as campaign:
-        campaign.life(n_samples=40)
-        campaign.check_model()
-        with Served(folder) as served:  # which writes no checkpoint so soon
-            campaign.clients.start(served.url)
-            before = campaign.n_samples
-            while campaign.n_samples < before + 20:
-                time.sleep(0.01)
-            campaign.clients.join()
-            content = httpx.get(f"{served.url}/v1/export").content
-            expected = httpx.get(f"{served.url}/v1/classes").json()
-            assert served.stop() == 0
-        campaign.assert_fine()
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert {"model.xlda", "log.sqlite"} < set(archive.namelist())
-    return content, expected
+def state(engine):
+    return engine.machine.seq, {entry.label: entry.count for entry in engine.book.by_id.values()}
 
 
-def test_a_restore_that_was_killed_is_whole_or_nothing(tmp_path, backup_zip):
-    content, expected = backup_zip
+def test_a_restore_that_was_killed_is_whole_or_nothing(tmp_path):
+    with running(tmp_path / MODEL) as shop:
+        shop.teach(["apple", "pear"])
+        shop.engine.checkpoint()
+        shop.teach(["apple", "fig"])  # which the model in the backup has not got
+        content, expected = b"".join(backup(shop.engine)), state(shop.engine)
     for fault in ("restore-before-rename", "restore-between-renames", "restore-after-rename"):
         folder = tmp_path / fault
         folder.mkdir()
@@ -125,10 +113,42 @@ def test_a_restore_that_was_killed_is_whole_or_nothing(tmp_path, backup_zip):
         if fault == "restore-before-rename":
             assert not (folder / MODEL).exists()
             assert restore(folder) == 0
-        with Served(folder) as served:
-            assert httpx.get(f"{served.url}/v1/classes").json() == expected
-            assert served.stop() == 0
+        engine = Engine.open(folder / MODEL)
+        assert state(engine) == expected
+        engine.abandon()
         assert (folder / MODEL).exists()
+
+
+# -- another backbone
+
+
+class Ended(BaseException):
+    """As a kill: nobody catches it."""
+
+
+@pytest.mark.parametrize("n_points", range(1, 7))
+def test_an_exchange_of_models_that_was_killed_is_finished_by_the_next_start(tmp_path, monkeypatch, n_points):
+    old, new = ServicePlaces(tmp_path / MODEL), ServicePlaces(tmp_path / f"{MODEL}.reembedded")
+    for places, text in ((old, "old"), (new, "new")):
+        places.model.write_text(text)
+        places.folder.mkdir()
+        (places.folder / "log.sqlite").write_text(text)
+    left = iter(range(n_points - 1))
+
+    def reached(name):
+        if next(left, None) is None:
+            raise Ended
+
+    monkeypatch.setattr(reembedding, "reached", reached)
+    with suppress(Ended):
+        reembedding._exchange(old, new)
+    monkeypatch.setattr(reembedding, "reached", lambda name: None)
+    reembedding.finish_exchange(old)
+    former = ServicePlaces(tmp_path / f"{MODEL}.before-1")
+    for places, text in ((old, "new"), (former, "old")):
+        assert places.model.read_text() == text
+        assert (places.folder / "log.sqlite").read_text() == text
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 # -- photos
@@ -163,26 +183,21 @@ def teach_and_forget(url, numbers):
 
 def test_photos_of_a_killed_service_are_there_or_gone_with_their_samples(tmp_path):
     often = {**OFTEN, "xlda.service.photo_store.SPARED": 0.5}
-    stay = []
-    for number, fault in enumerate(
-        [
-            "photo-before-rename:3",
-            "photo-after-rename:2",
-            "photo-before-delete:1",
-            "photo-after-delete:1",
-            None,
-        ]
-    ):
+    stay, ends = [], ["before-rename:3", "after-rename:2", "before-delete:1", "after-delete:1", None]
+    for number, fault in enumerate(end and f"photo-{end}" for end in ends):
         options = ["--undo-days", f"{0.5 / 86400:.12f}"]
         changed = {"set_": often, "change": ["small backbone"], "backbone": False}
         with Served(tmp_path, *options, fault=fault, **changed) as served:
+            if fault is not None and served.url is None:  # it came to what the one before had left
+                assert served.process.returncode == -signal.SIGKILL
+                continue
             assert served.url is not None, served.said()
             stay += teach_and_forget(served.url, range(10 * number, 10 * number + 6))
             if fault is None:
                 names = wait_for_photos(served.url, tmp_path, stay)
                 assert served.stop() == 0
             else:
-                reached = served.wait_for_end(3.0)
+                reached = served.wait_for_end(0.8)
                 if not reached:  # what is too old is dropped after a change
                     stay += teach_and_forget(served.url, [10 * number + 8])
                 assert served.wait_for_end(20.0), fault

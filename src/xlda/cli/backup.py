@@ -9,7 +9,7 @@ import typer
 
 from xlda.cli import options
 from xlda.cli.console import say, say_json
-from xlda.cli.served import Service
+from xlda.cli.served import RemoteService
 
 ZIP = b"PK\3\4"
 
@@ -32,7 +32,7 @@ def backup(
         raise FileExistsError(
             f"{file} is there and is no backup, so it is not replaced. Choose another name."
         )
-    with Service(server, token_from).client() as client:
+    with RemoteService(server, token_from).client() as client:
         client.export(file)
     n_bytes = file.stat().st_size
     if json:

@@ -14,7 +14,7 @@ from xlda.cli.console import counted, first_few, say, say_json
 from xlda.cli.labels import for_learning, meant
 from xlda.cli.models import changed, n_samples
 from xlda.cli.samples import for_model
-from xlda.cli.served import Service, choice_of, learned, places
+from xlda.cli.served import RemoteService, choice_of, learned, places
 
 if TYPE_CHECKING:
     from xlda.photos.embedding import OnError
@@ -55,7 +55,7 @@ def learn(
     """
     file, named = places(model, where, server, token_from, backbone)
     if server is not None:
-        service = Service(server, token_from)
+        service = RemoteService(server, token_from)
         choice = choice_of(service, only, without, label, new_class)
         result = learned(service, named, choice, key, on_error)
     else:

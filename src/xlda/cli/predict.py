@@ -11,7 +11,7 @@ from xlda.cli import options
 from xlda.cli.console import say, say_json, say_table
 from xlda.cli.models import opened
 from xlda.cli.samples import for_model
-from xlda.cli.served import Service, places, predicted
+from xlda.cli.served import RemoteService, places, predicted
 
 if TYPE_CHECKING:
     from xlda.photos.embedding import OnError
@@ -51,7 +51,7 @@ def predict(
         raise typer.BadParameter(f"--unknown is a share between 0 and 1; got {unknown:g}.")
     file, named = places(model, where, server, token_from, backbone)
     if server is not None:
-        found = predicted(Service(server, token_from), named, k, unknown, on_error)
+        found = predicted(RemoteService(server, token_from), named, k, unknown, on_error)
     else:
         found = _by_model(file, named, k, unknown, backbone, on_error)
     if json:

@@ -30,7 +30,7 @@ TOKEN = "XLDA_TOKEN"  # the variable that has it, and not an option: others can 
 _KEY = re.compile(r"[!-~]{1,150}")  # there are 65 characters more of each photo
 
 
-class Service(NamedTuple):
+class RemoteService(NamedTuple):
     """Where it is, and a file with the token for it, if it is not in the environment."""
 
     url: str
@@ -80,7 +80,7 @@ def places(
 
 
 def predicted(
-    service: Service, where: list[str], k: int, unknown: float | None, on_error: OnError
+    service: RemoteService, where: list[str], k: int, unknown: float | None, on_error: OnError
 ) -> list[dict[str, Any]]:
     """What the service says of each photo, as `xlda predict` has it."""
     photos = chosen_photos(where, on_error, None)
@@ -96,7 +96,7 @@ def predicted(
 
 
 def learned(
-    service: Service, where: list[str], choice: Choice, key: str | None, on_error: OnError
+    service: RemoteService, where: list[str], choice: Choice, key: str | None, on_error: OnError
 ) -> dict[str, Any]:
     """Teach the service each photo, and give what `xlda learn` says of that.
 
@@ -138,7 +138,11 @@ def learned(
 
 
 def choice_of(
-    service: Service, only: list[str] | None, without: list[str] | None, label: str | None, new_class: bool
+    service: RemoteService,
+    only: list[str] | None,
+    without: list[str] | None,
+    label: str | None,
+    new_class: bool,
 ) -> Choice:
     """Which photos are taken; what their labels mean among the classes of the service."""
     with service.client() as client:
@@ -146,7 +150,7 @@ def choice_of(
     return Choice(only, without, label, for_learning(known, new_class))
 
 
-def _model(service: Service) -> ModelInfo:
+def _model(service: RemoteService) -> ModelInfo:
     with service.client() as client:
         return client.model()
 
@@ -172,7 +176,7 @@ def _tell_of_part(n: int, key: str | None) -> None:
 
 
 def _each(
-    service: Service,
+    service: RemoteService,
     photos: list[Photo],
     do: Callable[[AsyncClient, Photo], Awaitable[T]],
     what: str,

@@ -21,7 +21,7 @@ from xlda.errors import DamagedFileError, NewerFileError
 from xlda.service import log as logs
 from xlda.service.engine import Engine
 from xlda.service.faults import reached
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 from xlda.service.starting import finish_restore
 
 VERSION = 1
@@ -113,7 +113,7 @@ def restore(file: Path, model: str | os.PathLike[str]) -> int:
 
     What is there is never overwritten, and a file that is not whole changes nothing.
     """
-    places = Places.of(model)
+    places = ServicePlaces.of(model)
     for there in (places.model, places.folder):
         if there.exists():
             raise FileExistsError(f"{there} is there already. Choose another name, or move it away.")

@@ -42,6 +42,7 @@ class Book:
             Label, str
         ] = {}  # ids of labels that are no more, for answers that still have them
         self._sorted: list[Entry] = []  # by label
+        self._kind: type | None = None
 
     @classmethod
     def load(cls, db: apsw.Connection, machine: Machine) -> Book:
@@ -55,6 +56,8 @@ class Book:
         for class_id, label in db.execute(current):
             book._put(class_id, label, counts.get(label, 0.0), is_sorted_later=True)
         book._sorted = sorted(book.by_id.values(), key=_order)
+        for (label,) in db.execute("SELECT label FROM classes LIMIT 1"):  # and of those that were removed
+            book._kind = type(label)
         return book
 
     def __len__(self) -> int:
@@ -62,10 +65,8 @@ class Book:
 
     @property
     def kind(self) -> type | None:
-        """What labels are: `str` or `int`; None where there are none."""
-        for label in self.by_label:
-            return type(label)
-        return None
+        """What labels are: `str` or `int`; None where there never were any."""
+        return self._kind
 
     def id_of(self, label: Label) -> str | None:
         """The id of the class with this label, or that had it until just now."""
@@ -80,10 +81,9 @@ class Book:
     def page(self, query: str, after: str, limit: int) -> tuple[list[Entry], str | None]:
         """Some classes whose labels have a word that begins so, those that begin so themselves first."""
         entries, wanted = self._in_order(), folded(query)
-        ranked = [(_rank(entry.folded, wanted), entry) for entry in entries] if wanted else []
         if wanted:
-            found = [(rank, entry) for rank, entry in ranked if rank is not None]
-            entries = [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
+            found = [entry for entry in entries if wanted in entry.folded]
+            entries = sorted(found, key=lambda entry: _rank(entry.folded, wanted))
         start = 0
         if after:
             places = [number for number, entry in enumerate(entries) if entry.id == after]
@@ -127,6 +127,7 @@ class Book:
     def _put(self, class_id: str, label: Label, count: float, is_sorted_later: bool = False) -> Entry:
         entry = Entry(class_id, label, count, folded(str(label)))
         self.by_id[class_id] = self.by_label[label] = entry
+        self._kind = type(label)
         if not is_sorted_later:
             insort(self._sorted, entry, key=_order)
         return entry
@@ -159,11 +160,11 @@ def folded(text: str) -> str:
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
-def _rank(text: str, wanted: str) -> int | None:
-    """How well a text fits: 0 where it begins so, 1 where a word does, 2 where it is anywhere."""
+def _rank(text: str, wanted: str) -> int:
+    """How well a text fits: 0 where it begins with what is wanted, 1 where a word does, 2 elsewhere."""
     place = text.find(wanted)
-    if place <= 0:
-        return None if place else 0
+    if place == 0:
+        return 0
     while place > 0:
         if not text[place - 1].isalnum():
             return 1

@@ -23,7 +23,17 @@ from xlda.service.requests_in import (
     service_of,
     text_of,
 )
-from xlda.service.shapes import ChangedShape, ClassChangedShape, ClassDetailShape, ClassesShape, responses
+from xlda.service.shapes import (
+    ID,
+    LABEL,
+    SEQS,
+    ChangedShape,
+    ClassChangedShape,
+    ClassDetailShape,
+    ClassesShape,
+    responses,
+    takes_json,
+)
 
 router = APIRouter()
 
@@ -47,7 +57,8 @@ async def list_classes(
     "/v1/classes",
     status_code=201,
     dependencies=[needs("teach")],
-    responses=responses(ClassChangedShape, 409, 507, status=201),
+    responses=responses(ClassChangedShape, 409, 415, 507, status=201),
+    openapi_extra=takes_json({"label": LABEL}),
 )
 async def create_class(request: Request) -> Response:
     """Make a class known ahead of its samples. Body: `{label}`."""
@@ -71,7 +82,8 @@ async def one_class(request: Request, class_id: Id) -> Response:
 @router.patch(
     "/v1/classes/{class_id}",
     dependencies=[needs("teach")],
-    responses=responses(ClassChangedShape, 404, 409, 412, 507),
+    responses=responses(ClassChangedShape, 404, 409, 412, 415, 507),
+    openapi_extra=takes_json({"label": LABEL}),
 )
 async def rename_class(request: Request, class_id: Id, if_match: IfMatch = None) -> Response:
     """Give a class another label. Body: `{label}`."""
@@ -98,7 +110,8 @@ async def remove_class(
 @router.post(
     "/v1/classes/{class_id}:merge",
     dependencies=[needs("teach")],
-    responses=responses(ClassChangedShape, 404, 409, 412, 507),
+    responses=responses(ClassChangedShape, 404, 409, 412, 415, 507),
+    openapi_extra=takes_json({"other": ID}),
 )
 async def merge_classes(request: Request, class_id: Id, if_match: IfMatch = None) -> Response:
     """Make another class a part of this one, which survives. Body: `{other}`, its id."""
@@ -119,7 +132,10 @@ async def undo_event(request: Request, seq: Seq) -> Response:
 
 
 @router.post(
-    "/v1/events:undo", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+    "/v1/events:undo",
+    dependencies=[needs("teach")],
+    responses=responses(ChangedShape, 404, 409, 415, 507),
+    openapi_extra=takes_json({"seqs": SEQS}, {"group": LABEL}),
 )
 async def undo_events(request: Request) -> Response:
     """Undo several events as one: `{seqs}`, or `{group}` for all that was taught together."""

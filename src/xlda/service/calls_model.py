@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 import xlda
 from xlda.service import plans, recent, review
 from xlda.service.advice import confusable, expected
+from xlda.service.changes import sample_number
 from xlda.service.gate import COOKIE, SESSION_SECONDS
 from xlda.service.labels_in import clean_label
 from xlda.service.log import events_after
@@ -33,14 +34,29 @@ from xlda.service.requests_in import (
     text_of,
 )
 from xlda.service.service import Service
-from xlda.service.shapes import AnyShape, FeedbackShape, responses
+from xlda.service.shapes import (
+    ID,
+    IDS,
+    LABEL,
+    YES,
+    AnyShape,
+    FeedbackShape,
+    refusals,
+    responses,
+    takes_json,
+)
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
 
 AT_ONCE = 500  # events that are read at a time
 PING = 15.0  # seconds without an event, after which a listener is told that all is well
-PHOTO: dict[int | str, Any] = {200: {"content": {"image/jpeg": {}}, "description": "A JPEG file."}}
+PHOTO: dict[int | str, Any] = {
+    200: {
+        "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}},
+        "description": "A JPEG file.",
+    }
+}
 
 
 @router.get("/v1/model", dependencies=[needs("read")], responses=responses(AnyShape))
@@ -120,7 +136,10 @@ async def confusable_pairs(request: Request) -> Response:
 @router.get(
     "/v1/events",
     dependencies=[needs("read")],
-    responses={200: {"content": {"text/event-stream": {}}, "description": "Events as they happen."}},
+    responses={
+        **refusals(),
+        200: {"content": {"text/event-stream": {}}, "description": "Events as they happen."},
+    },
 )
 async def events(
     request: Request,
@@ -185,7 +204,12 @@ async def to_review(request: Request) -> Response:
 
 
 @router.post(
-    "/v1/review:apply", dependencies=[needs("teach")], responses=responses(FeedbackShape, 404, 409, 507)
+    "/v1/review:apply",
+    dependencies=[needs("teach")],
+    responses=responses(FeedbackShape, 404, 409, 415, 507),
+    openapi_extra=takes_json(
+        {"ids": IDS, "label": LABEL}, {"ids": IDS, "dismiss": YES}, {"ids": IDS, "not": ID}
+    ),
 )
 async def apply_review(request: Request) -> Response:
     """Settle several at once: `{ids, label}`, `{ids, dismiss: true}` or `{ids, not: class_id}`."""
@@ -216,27 +240,34 @@ async def apply_review(request: Request) -> Response:
 # -- photos
 
 
-Size = Annotated[int, Query(ge=16, le=512)]
+PhotoSize = Annotated[int, Query(ge=16, le=512)]
 
 
 @router.get(
     "/v1/samples/{sample_id}/photo",
     dependencies=[needs("read")],
-    responses={**responses(AnyShape, 404), **PHOTO},
+    responses={**refusals(404), **PHOTO},
 )
-async def photo_of_sample(request: Request, sample_id: Id, size: Size = 512) -> Response:
+async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512) -> Response:
     """The photo of a sample, as it is kept."""
-    return await _photo(
-        request, "SELECT photo FROM samples WHERE id = ? AND home IS NOT NULL", sample_id, size
+    query = (
+        "WITH RECURSIVE up(number, parent, is_current) AS ("
+        "SELECT number, parent, is_there AND NOT is_removed FROM classes "
+        "WHERE number = (SELECT home FROM samples WHERE number = ?1) "
+        "UNION SELECT classes.number, classes.parent, is_there AND NOT is_removed FROM classes, up "
+        "WHERE classes.number = up.parent) SELECT photo FROM samples, up "
+        "WHERE samples.number = ?1 AND id = ?2 AND up.parent IS NULL AND is_current"
     )
+    number = sample_number(sample_id)
+    return await _photo(request, query, (number, sample_id), size)
 
 
 @router.get(
     "/v1/classes/{class_id}/photo",
     dependencies=[needs("read")],
-    responses={**responses(AnyShape, 404), **PHOTO},
+    responses={**refusals(404), **PHOTO},
 )
-async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Response:
+async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) -> Response:
     """A photo that stands for a class: its newest."""
     query = (
         "WITH RECURSIVE tree(number) AS (SELECT number FROM classes WHERE id = ? AND parent IS NULL AND "
@@ -244,24 +275,24 @@ async def photo_of_class(request: Request, class_id: Id, size: Size = 512) -> Re
         "tree.number) SELECT photo FROM samples WHERE home IN (SELECT number FROM tree) AND photo IS NOT "
         "NULL ORDER BY number DESC LIMIT 1"
     )
-    return await _photo(request, query, class_id, size)
+    return await _photo(request, query, (class_id,), size)
 
 
 @router.get(
     "/v1/review/{item_id}/photo",
     dependencies=[needs("read")],
-    responses={**responses(AnyShape, 404), **PHOTO},
+    responses={**refusals(404), **PHOTO},
 )
-async def photo_of_review(request: Request, item_id: Id, size: Size = 512) -> Response:
+async def photo_of_review(request: Request, item_id: Id, size: PhotoSize = 512) -> Response:
     """The photo of an answer to look at."""
-    return await _photo(request, "SELECT photo FROM review WHERE id = ?", item_id, size)
+    return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size)
 
 
-async def _photo(request: Request, query: str, name: str, size: int) -> Response:
+async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int) -> Response:
     service = service_of(request)
 
     def read() -> bytes | None:
-        rows = service.engine.rows(query, (name,))
+        rows = service.engine.rows(query, names)
         content = service.engine.photos.read(rows[0][0]) if rows and rows[0][0] else None
         return small_jpeg(content, size) if content is not None and size < 512 else content
 
@@ -275,12 +306,17 @@ async def _photo(request: Request, query: str, name: str, size: int) -> Response
 
 
 @router.post(
-    "/v1/session", status_code=204, responses={**responses(AnyShape), 204: {"description": "A cookie."}}
+    "/v1/session",
+    status_code=204,
+    responses={**refusals(415), 204: {"description": "A cookie."}},
+    openapi_extra=takes_json({"token": {"type": "string"}}, {"code": {"type": "string"}}),
 )
 async def session(request: Request) -> Response:
     """Exchange a token for a cookie, since pages cannot send headers with pictures and streams."""
     found = await json_of(request)
     only_fields(found, "token", "code")
+    if len(found) != 1 or not all(isinstance(value, str) for value in found.values()):
+        raise Problem(422, "The body has a text `token`, or a text `code`.")
     tokens, sessions = request.app.state.tokens, request.app.state.sessions
     token = None
     if len(found) == 1 and isinstance(text := found.get("token"), str) and tokens is not None:

@@ -37,6 +37,10 @@ from xlda.service.requests_in import (
 )
 from xlda.service.service import Asker, Service, photo_name
 from xlda.service.shapes import (
+    ID,
+    IDS,
+    LABEL,
+    YES,
     ChangedShape,
     FeedbackShape,
     LearnedShape,
@@ -44,8 +48,9 @@ from xlda.service.shapes import (
     PredictionsShape,
     TaughtShape,
     responses,
+    takes_json,
 )
-from xlda.service.writer import Answer
+from xlda.service.writer import Reply
 
 router = APIRouter()
 T = TypeVar("T")
@@ -222,7 +227,10 @@ def _taught_samples(service: Service, content: bytes) -> tuple[list[NewSample], 
 
 
 @router.patch(
-    "/v1/samples/{sample_id}", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+    "/v1/samples/{sample_id}",
+    dependencies=[needs("teach")],
+    responses=responses(ChangedShape, 404, 409, 415, 507),
+    openapi_extra=takes_json({"label": LABEL}),
 )
 async def relabel(request: Request, sample_id: Id) -> Response:
     """Give a sample to another class, as if it had been so from the start. Body: `{label}`."""
@@ -230,7 +238,10 @@ async def relabel(request: Request, sample_id: Id) -> Response:
 
 
 @router.post(
-    "/v1/samples:relabel", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+    "/v1/samples:relabel",
+    dependencies=[needs("teach")],
+    responses=responses(ChangedShape, 404, 409, 415, 507),
+    openapi_extra=takes_json({"ids": IDS, "label": LABEL}),
 )
 async def relabel_many(request: Request) -> Response:
     """Give several samples to another class, as one event. Body: `{ids, label}`."""
@@ -257,7 +268,8 @@ async def forget(request: Request, sample_id: Id) -> Response:
 @router.post(
     "/v1/predictions/{prediction_id}/feedback",
     dependencies=[needs("teach")],
-    responses=responses(FeedbackShape, 404, 409, 410, 507),
+    responses=responses(FeedbackShape, 404, 409, 410, 415, 507),
+    openapi_extra=takes_json({"correct": YES}, {"label": LABEL}, {"not": ID}, {"unknown": YES}),
 )
 async def feedback(request: Request, prediction_id: Id) -> Response:
     """Say what became of an answer: `{correct: true}`, `{label}`, `{not: class_id}` or `{unknown: true}`."""
@@ -269,20 +281,24 @@ async def feedback(request: Request, prediction_id: Id) -> Response:
     only_fields(found, "correct", "label", "not", "unknown")
     if len(found) != 1:
         raise Problem(422, "The body has one of `correct`, `label`, `not` and `unknown`.")
+    for name in ("correct", "unknown"):
+        if name in found and found[name] is not True:
+            raise Problem(422, f"`{name}` is true, or is not there.")
+    if "label" in found:
+        clean_label(text_of(found, "label"), service.engine.book)
+    if "not" in found:
+        text_of(found, "not", "id")
     asked = service.recent.find(prediction_id)
     if asked is None:
         raise Problem(410, "This answer is not remembered any more. Teach the photo instead.")
     return answered(await _took(service, asker, asked, found))
 
 
-async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[str, Any]) -> Answer:
+async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[str, Any]) -> Reply:
     """Learn what somebody says of an answer."""
     book = service.engine.book
     if "label" in found:
         return await _corrected(service, asker, asked, clean_label(text_of(found, "label"), book))
-    for name in ("correct", "unknown"):
-        if name in found and found[name] is not True:
-            raise Problem(422, f"`{name}` is true, or is not there.")
     if "unknown" in found:
         return await service.changed(asker, "feedback", plans.confirm(None, asked.embedding, "unknown"))
     if "not" in found:
@@ -296,10 +312,15 @@ async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[s
     return await _corrected(service, asker, asked, entry.label)
 
 
-async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Answer:
+async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Reply:
     """Teach the photo that was asked, or move the sample that it has taught already."""
     if asked.sample_id is not None:
-        return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))
+        try:
+            return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            asked.sample_id = None  # that was undone or forgotten since
     name = None
     if asked.content is not None:
         content = asked.content

@@ -13,7 +13,8 @@ from xlda.errors import XLDAError
 from xlda.service.backup import backup, image_folder
 from xlda.service.problems import Problem
 from xlda.service.requests_in import media_type, needs, service_of
-from xlda.service.shapes import ChangedShape, responses
+from xlda.service.service import NOT_EMPTY
+from xlda.service.shapes import ChangedShape, refusals, responses
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
@@ -23,7 +24,7 @@ router = APIRouter()
     "/v1/export",
     dependencies=[needs("admin")],
     responses={
-        **responses(ChangedShape),
+        **refusals(),
         200: {"content": {"application/zip": {}}, "description": "A zip file."},
     },
 )
@@ -78,4 +79,4 @@ async def import_(request: Request) -> Response:
 
 def _check_empty(seq: int, n_classes: int) -> None:
     if seq or n_classes:
-        raise Problem(409, "This service has learned something already. Start one with a new model for that.")
+        raise Problem(409, NOT_EMPTY)

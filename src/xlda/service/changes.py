@@ -19,7 +19,7 @@ from xlda._internal.arrays import Array
 from xlda.labels import Label
 from xlda.service.database import one
 from xlda.service.log import embedding_digest
-from xlda.service.machine import Machine, Sample
+from xlda.service.machine import LearnedSample, Machine
 from xlda.service.problems import Problem
 from xlda.service.steps import Block, Step
 
@@ -56,10 +56,10 @@ class SampleRow(NamedTuple):
     photo: str | None
     group: str | None
 
-    def sample(self) -> Sample:
+    def sample(self) -> LearnedSample:
         """What is learned of it."""
         assert self.embedding is not None
-        return Sample(np.frombuffer(self.embedding, np.float32), self.group)
+        return LearnedSample(np.frombuffer(self.embedding, np.float32), self.group)
 
 
 class NewSample(NamedTuple):
@@ -71,13 +71,22 @@ class NewSample(NamedTuple):
     group: str | None = None
 
 
-class Change:
+def sample_number(sample_id: str) -> int:
+    """The row of a sample, as its id says; -1, which none has, where it says nothing."""
+    try:
+        number = int(sample_id.partition("-")[0], 16)
+    except ValueError:
+        return -1
+    return number if 0 <= number < 2**63 else -1
+
+
+class Transaction:
     """A change under way, in a transaction of whoever made it: `seq` will be its number."""
 
     def __init__(self, db: apsw.Connection, machine: Machine, seq: int) -> None:
         self.db, self.machine, self.seq = db, machine, seq
         self.steps: list[Step] = []
-        self.samples: dict[str, Sample] = {}  # that the steps need
+        self.samples: dict[str, LearnedSample] = {}  # that the steps need
         self.about: dict[str, Any] = {}  # what is told of it
         self.undoes: list[int] = []
         self.of_samples: list[list[Any]] = []  # [id, home before, home after], and what its embedding is
@@ -145,12 +154,7 @@ class Change:
 
     def find_sample(self, sample_id: str) -> SampleRow | None:
         """The sample with this id, whatever has become of it."""
-        try:
-            number = int(sample_id.partition("-")[0], 16)
-        except ValueError:
-            return None
-        if number >= 2**63:
-            return None
+        number = sample_number(sample_id)
         row = one(self.db, f"SELECT {SAMPLE} FROM samples WHERE number = ? AND id = ?", (number, sample_id))
         return None if row is None else SampleRow(*row)
 
@@ -337,7 +341,7 @@ class Change:
             row = SampleRow(number, sample_id, home.number, self.seq, content, sample.photo, sample.group)
             rows.append(row)
             entries.append([home.id, home.label, sample_id])
-            self.samples[sample_id] = Sample(embedding, sample.group)
+            self.samples[sample_id] = LearnedSample(embedding, sample.group)
             self.of_samples.append([sample_id, None, home.id, embedding_digest(content)])
         self.db.executemany(f"INSERT INTO samples({SAMPLE}) VALUES (?,?,?,?,?,?,?)", rows)
         self.steps.append(["learn", entries])

@@ -20,7 +20,7 @@ Base: Any = AutoHTTPProtocol  # httptools where that is installed; else h11, whi
 COUNTS = hasattr(Base, "on_body")
 
 
-class Connection(Base):  # type: ignore[misc]
+class CarefulConnection(Base):  # type: ignore[misc]
     """A connection whose requests begin within a time and a size, and that says in JSON what is wrong."""
 
     def __init__(self, config: Config, *args: Any, **more: Any) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from xlda.service.database import reader
 from xlda.service.faults import reached
 from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.photo_store import PhotoStore
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 from xlda.service.review import Review
 from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
@@ -61,14 +62,18 @@ class Engine:
     Whoever opens it holds the model's lock until `close`. Changes go through `writer`; all else only reads.
     """
 
-    def __init__(self, places: Places, keeping: Keeping, lock: ModelLock, vfs: str | None = None) -> None:
+    def __init__(
+        self, places: ServicePlaces, keeping: Keeping, lock: ModelLock, vfs: str | None = None
+    ) -> None:
         self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
-        self.db, self.machine = started(places, read_classifier(places.model), vfs)
+        with ThreadPoolExecutor(1) as pool:  # which looks at every photo
+            store = pool.submit(PhotoStore, places.photos, keeping.photo_bytes)
+            self.db, self.machine = started(places, read_classifier(places.model), vfs)
+            self.photos = store.result()
         self.log_id = str(self._fact("log"))
         self.book = Book.load(self.db, self.machine)
         last = logs.last_position(self.db)
         self.writer = Writer(self.db, places.folder, self.machine, self.book, last)
-        self.photos = PhotoStore(places.photos, keeping.photo_bytes)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
         self._make_head()
@@ -84,7 +89,7 @@ class Engine:
         cls, path: str | os.PathLike[str], keeping: Keeping | None = None, vfs: str | None = None
     ) -> Engine:
         """The service's side of a model file, or of a new one."""
-        places = Places.of(path)
+        places = ServicePlaces.of(path)
         if places.model.is_dir():
             raise IsADirectoryError(f"{path} is a folder; a model is a file.")
         lock = ModelLock(path)

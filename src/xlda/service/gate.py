@@ -141,6 +141,11 @@ class Gate:
         except Problem as problem:
             if not answered.is_begun:
                 await refuse(problem, answered.send, body)
+        except asyncio.CancelledError:  # the service ends, and this has not come to an end in time
+            if answered.is_begun:
+                raise
+            ending = Problem(503, "The service is ending. Try again in a moment.", retry_after=5)
+            await refuse(ending, answered.send, body)
         finally:
             body.let_go()
 

@@ -45,7 +45,7 @@ class Event(NamedTuple):
         return {**told, **self.body.get("about", {})}
 
 
-class Position(NamedTuple):
+class LogPosition(NamedTuple):
     """How far a log has come: its last event, and the checksum of all of them."""
 
     seq: int
@@ -57,24 +57,24 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def last_position(db: apsw.Connection) -> Position:
+def last_position(db: apsw.Connection) -> LogPosition:
     """Of the newest event; where all were folded, of the last of these."""
     row = one(db, "SELECT seq, checksum FROM events ORDER BY seq DESC LIMIT 1")
-    return folded_position(db) if row is None else Position(*row)
+    return folded_position(db) if row is None else LogPosition(*row)
 
 
-def folded_position(db: apsw.Connection) -> Position:
+def folded_position(db: apsw.Connection) -> LogPosition:
     """Of the last event that is in the model alone."""
     row = one(db, "SELECT value FROM facts WHERE name = 'folded'")
     if row is None:
-        return Position(0, b"")
+        return LogPosition(0, b"")
     seq, checksum = json.loads(row[0])
-    return Position(seq, bytes.fromhex(checksum))
+    return LogPosition(seq, bytes.fromhex(checksum))
 
 
 def append(
     db: apsw.Connection,
-    last: Position,
+    last: LogPosition,
     actor: str,
     operation: str,
     group: str | None,
@@ -102,7 +102,7 @@ def event_of(db: apsw.Connection, seq: int) -> Event | None:
     return None if row is None else _event(row)
 
 
-def checked_events(db: apsw.Connection, path: Path, start: Position) -> Iterator[Event]:
+def checked_events(db: apsw.Connection, path: Path, start: LogPosition) -> Iterator[Event]:
     """Events after a position; one that is missing or is not what was written is an error."""
     last = start
     for row in db.execute(f"SELECT {COLUMNS} FROM events WHERE seq > ? ORDER BY seq", (start.seq,)):
@@ -110,7 +110,7 @@ def checked_events(db: apsw.Connection, path: Path, start: Position) -> Iterator
             raise damaged(path, f"event {last.seq + 1} of its log is missing")
         if row[8] != _checksum(last.checksum, row[:8]):
             raise damaged(path, f"event {row[0]} of its log is not what was written")
-        last = Position(row[0], row[8])
+        last = LogPosition(row[0], row[8])
         yield _event(row)
 
 

@@ -13,11 +13,11 @@ from xlda.identity import BackboneIdentity
 from xlda.inputs import prepared
 from xlda.labels import Label
 from xlda.learner.learner import Learner
-from xlda.service.log import Position
+from xlda.service.log import LogPosition
 from xlda.service.steps import Block, Step, unpacked
 
 
-class Sample(NamedTuple):
+class LearnedSample(NamedTuple):
     """An embedding (d,), float32, and the name of the samples that it was taken with."""
 
     embedding: Array
@@ -33,7 +33,7 @@ class Machine:
     def __init__(self, classifier: Learner) -> None:
         self.classifier = classifier
         self.lock = threading.RLock()
-        self.position = Position(0, b"")  # of the last event that is in it
+        self.position = LogPosition(0, b"")  # of the last event that is in it
         self.label_of: dict[str, Label] = {}  # of classes that the classifier knows, by id
         self._identity: BackboneIdentity | None = (
             None  # of the next samples, which the classifier is not told
@@ -84,7 +84,7 @@ class Machine:
 
     # -- taking steps
 
-    def take(self, steps: Iterable[Step], samples: Mapping[str, Sample]) -> None:
+    def take(self, steps: Iterable[Step], samples: Mapping[str, LearnedSample]) -> None:
         """Do what events say; steps that learn are taken together as long as nothing else comes between."""
         learning: list[list[Any]] = []
         for step in steps:
@@ -97,7 +97,7 @@ class Machine:
             self._take_one(step, samples)
         self._learn(learning, samples)
 
-    def _learn(self, entries: list[list[Any]], samples: Mapping[str, Sample]) -> list[list[Any]]:
+    def _learn(self, entries: list[list[Any]], samples: Mapping[str, LearnedSample]) -> list[list[Any]]:
         """Learn samples; gives the empty list of those that wait."""
         grouped = [entry for entry in entries if samples[entry[2]].group is not None]
         alone = [entry for entry in entries if samples[entry[2]].group is None]
@@ -120,11 +120,11 @@ class Machine:
     def _note(self, class_id: str) -> None:
         self.classifier.class_ids_[self.label_of[class_id]] = class_id
 
-    def _take_one(self, step: Step, samples: Mapping[str, Sample]) -> None:
+    def _take_one(self, step: Step, samples: Mapping[str, LearnedSample]) -> None:
         kind, *rest = step
         getattr(self, f"_{kind}")(*rest, **({"samples": samples} if kind == "forget" else {}))
 
-    def _forget(self, entries: list[list[str]], samples: Mapping[str, Sample]) -> None:
+    def _forget(self, entries: list[list[str]], samples: Mapping[str, LearnedSample]) -> None:
         embeddings = np.stack([samples[sample_id].embedding for _, sample_id in entries])
         self.classifier.forget(embeddings, [self.label_of[class_id] for class_id, _ in entries])
 
@@ -137,7 +137,10 @@ class Machine:
         if other not in self.label_of:
             return
         if into not in self.label_of:  # which has no samples, and no row yet
-            raise ValueError("A class without samples takes over by another name; the log is not right.")
+            if self.block(other) is not None:
+                raise ValueError("A class without samples takes over by another name; the log is not right.")
+            self._drop(other)
+            return
         self.classifier.merge_classes(self.label_of[into], self.label_of.pop(other))
 
     def _split(self, into: str, other: str, label: Label, count: float, mean: str) -> None:

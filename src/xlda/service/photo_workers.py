@@ -15,7 +15,7 @@ from xlda._internal.threads import n_threads
 from xlda.errors import XLDAError
 from xlda.photos.decoding import open_with_size
 from xlda.service.photo_quality import warnings_of
-from xlda.service.small_photos import jpeg_of, small_jpeg
+from xlda.service.small_photos import SIDE, jpeg_of, small_jpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -60,7 +60,11 @@ class _Asked(NamedTuple):
     def found_in(self, image: Image, size: tuple[int, int]) -> tuple[list[str], bytes | None]:
         """Warnings and the small photo, where they are wanted."""
         warnings = warnings_of(image, size) if self.want_warnings else []
-        return warnings, jpeg_of(image) if self.want_small else None
+        if not self.want_small:
+            return warnings, None
+        if max(image.size) < min(SIDE, max(size)):  # the network needed fewer pixels than are kept
+            return warnings, small_jpeg(self.content)
+        return warnings, jpeg_of(image)
 
 
 class _Opened(NamedTuple):

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from xlda._internal.files import write_whole
 
 
-class Places(NamedTuple):
+class ServicePlaces(NamedTuple):
     """The files of a service."""
 
     model: Path
 
     @classmethod
-    def of(cls, model: str | os.PathLike[str]) -> Places:
+    def of(cls, model: str | os.PathLike[str]) -> ServicePlaces:
         """Those of the service of a model file; links are followed."""
         return cls(Path(os.path.realpath(model)))
 

@@ -12,17 +12,17 @@ from xlda._internal.arrays import Array
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.service import undoing
-from xlda.service.changes import Change, ClassRow, NewSample
+from xlda.service.changes import ClassRow, NewSample, Transaction
 from xlda.service.database import one
 from xlda.service.problems import Problem
 from xlda.service.steps import packed
-from xlda.service.writer import Plan
+from xlda.service.writer import ChangePlan
 
 
-def teach(sample: NewSample, warnings: list[str], identity: BackboneIdentity | None) -> Plan:
+def teach(sample: NewSample, warnings: list[str], identity: BackboneIdentity | None) -> ChangePlan:
     """Learn a photo."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         again = one(
             change.db, "SELECT 1 FROM samples WHERE photo = ? AND home IS NOT NULL LIMIT 1", (sample.photo,)
         )
@@ -33,10 +33,10 @@ def teach(sample: NewSample, warnings: list[str], identity: BackboneIdentity | N
     return plan
 
 
-def correct(sample: NewSample, old: str | None, identity: BackboneIdentity | None) -> Plan:
+def correct(sample: NewSample, old: str | None, identity: BackboneIdentity | None) -> ChangePlan:
     """Learn a photo that was answered wrongly, or not surely."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         taught = _taught(change, sample, identity)
         change.about |= {"old": old, "new": str(sample.label)}
         return {**taught, "taught": True}
@@ -44,7 +44,7 @@ def correct(sample: NewSample, old: str | None, identity: BackboneIdentity | Non
     return plan
 
 
-def _taught(change: Change, sample: NewSample, identity: BackboneIdentity | None) -> dict[str, Any]:
+def _taught(change: Transaction, sample: NewSample, identity: BackboneIdentity | None) -> dict[str, Any]:
     note_backbone(change, identity)
     is_new = change.labelled(sample.label) is None
     [row] = change.add([sample])
@@ -53,7 +53,7 @@ def _taught(change: Change, sample: NewSample, identity: BackboneIdentity | None
     return {"id": row.id, "label": str(home.label), "class_id": home.id, "new_class": is_new}
 
 
-def note_backbone(change: Change, identity: BackboneIdentity | None) -> None:
+def note_backbone(change: Transaction, identity: BackboneIdentity | None) -> None:
     """Note what makes the embeddings, where nobody knows yet."""
     classifier = change.machine.classifier
     if identity is None or change.fact("backbone") is not None:
@@ -64,10 +64,10 @@ def note_backbone(change: Change, identity: BackboneIdentity | None) -> None:
     change.steps.append(["backbone", identity.to_json()])
 
 
-def teach_batch(samples: Sequence[NewSample]) -> Plan:
+def teach_batch(samples: Sequence[NewSample]) -> ChangePlan:
     """Learn embeddings, all or none."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         change.add(samples)
         new = [str(label) for label in change.new_classes]
         change.about |= {"n": len(samples), "new_classes": new[:100]}
@@ -78,10 +78,10 @@ def teach_batch(samples: Sequence[NewSample]) -> Plan:
     return plan
 
 
-def relabel(ids: Sequence[str], label: Label) -> Plan:
+def relabel(ids: Sequence[str], label: Label) -> ChangePlan:
     """Give samples to another class."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         rows = [change.sample_of(sample_id) for sample_id in ids]
         to = change.class_for(label)
         homes = {row.id: change.root(change.numbered(row.home or 0)) for row in rows}
@@ -96,20 +96,20 @@ def relabel(ids: Sequence[str], label: Label) -> Plan:
     return plan
 
 
-def relabel_if_other(sample_id: str, label: Label) -> Plan:
+def relabel_if_other(sample_id: str, label: Label) -> ChangePlan:
     """Give the sample of an answer to another class, if it is of another."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         relabel([sample_id], label)(change)
         return {"taught": not change.is_empty, "id": sample_id}
 
     return plan
 
 
-def forget(ids: Sequence[str]) -> Plan:
+def forget(ids: Sequence[str]) -> ChangePlan:
     """Forget samples."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         rows = [change.sample_of(sample_id) for sample_id in ids]
         labels = sorted({str(change.root(change.numbered(row.home or 0)).label) for row in rows})
         change.move(rows, None)
@@ -119,10 +119,10 @@ def forget(ids: Sequence[str]) -> Plan:
     return plan
 
 
-def confirm(class_id: str | None, embedding: Array, said: str) -> Plan:
+def confirm(class_id: str | None, embedding: Array, said: str) -> ChangePlan:
     """Note that an answer was right, or that there was no right one; nothing is learned from it."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         row = None if class_id is None else change.class_of(class_id)
         change.steps.append(["confirm", class_id, packed(embedding)])
         change.about |= {"said": said, "class_id": class_id, "label": None if row is None else str(row.label)}
@@ -131,10 +131,10 @@ def confirm(class_id: str | None, embedding: Array, said: str) -> Plan:
     return plan
 
 
-def deny(class_id: str) -> Plan:
+def deny(class_id: str) -> ChangePlan:
     """Note that an answer was wrong, where nobody knows the right one."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         row = change.class_of(class_id)
         change.about |= {"said": "not", "class_id": row.id, "label": str(row.label)}
         return {"taught": False}
@@ -142,10 +142,10 @@ def deny(class_id: str) -> Plan:
     return plan
 
 
-def create_class(label: Label) -> Plan:
+def create_class(label: Label) -> ChangePlan:
     """A new class, without samples."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         change.check_free(label)
         row = change.create(label)
         change.about |= {"label": str(label), "class_id": row.id}
@@ -154,7 +154,7 @@ def create_class(label: Label) -> Plan:
     return plan
 
 
-def _matching(change: Change, class_id: str, if_match: str | None) -> ClassRow:
+def _matching(change: Transaction, class_id: str, if_match: str | None) -> ClassRow:
     row = change.class_of(class_id)
     if if_match is not None:
         tags = {tag.strip() for tag in if_match.split(",")}
@@ -176,10 +176,10 @@ def etag(db: apsw.Connection, number: int) -> str:
     return f'"{max(touched or 0, learned or 0)}-{n_classes}-{n_samples}"'
 
 
-def rename_class(class_id: str, label: Label, if_match: str | None) -> Plan:
+def rename_class(class_id: str, label: Label, if_match: str | None) -> ChangePlan:
     """Give a class another label."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         row = _matching(change, class_id, if_match)
         change.rename(row, label)
         if change.of_classes:
@@ -189,10 +189,10 @@ def rename_class(class_id: str, label: Label, if_match: str | None) -> Plan:
     return plan
 
 
-def remove_class(class_id: str, if_match: str | None, final: bool) -> Plan:
+def remove_class(class_id: str, if_match: str | None, final: bool) -> ChangePlan:
     """Let a class go."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         row = _matching(change, class_id, if_match)
         if change.machine.is_of_layer(row.id) and not final:
             raise Problem(
@@ -207,10 +207,10 @@ def remove_class(class_id: str, if_match: str | None, final: bool) -> Plan:
     return plan
 
 
-def merge_classes(class_id: str, other_id: str, if_match: str | None) -> Plan:
+def merge_classes(class_id: str, other_id: str, if_match: str | None) -> ChangePlan:
     """Make one class a part of another, which survives."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         into, other = _matching(change, class_id, if_match), change.class_of(other_id)
         change.merge(into, other)
         change.about |= {
@@ -224,18 +224,18 @@ def merge_classes(class_id: str, other_id: str, if_match: str | None) -> Plan:
     return plan
 
 
-def undo(seqs: list[int]) -> Plan:
+def undo(seqs: list[int]) -> ChangePlan:
     """Undo events, as one."""
     return _undoing(lambda change: seqs)
 
 
-def undo_group(group: str) -> Plan:
+def undo_group(group: str) -> ChangePlan:
     """Undo all that was taught with a group."""
     return _undoing(lambda change: undoing.seqs_of_group(change, group))
 
 
-def _undoing(seqs_of: Callable[[Change], list[int]]) -> Plan:
-    def plan(change: Change) -> dict[str, Any]:
+def _undoing(seqs_of: Callable[[Transaction], list[int]]) -> ChangePlan:
+    def plan(change: Transaction) -> dict[str, Any]:
         undoing.undo(change, seqs_of(change))
         return {"undone": change.undoes}
 
@@ -247,10 +247,10 @@ def apply_review(
     samples: list[NewSample],
     identity: BackboneIdentity | None = None,
     denied: str | None = None,
-) -> Plan:
+) -> ChangePlan:
     """Learn what was put aside for a person, or let it be."""
 
-    def plan(change: Change) -> dict[str, Any]:
+    def plan(change: Transaction) -> dict[str, Any]:
         rows = []
         if samples:
             note_backbone(change, identity)

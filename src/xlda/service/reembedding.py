@@ -22,11 +22,11 @@ from xlda.labels import Label
 from xlda.photos.embedding import embed_contents
 from xlda.service import log as logs
 from xlda.service import plans
-from xlda.service.changes import Change, NewSample
+from xlda.service.changes import NewSample, Transaction
 from xlda.service.engine import Engine, Keeping
 from xlda.service.faults import reached
-from xlda.service.log import Position
-from xlda.service.places import Places
+from xlda.service.log import LogPosition
+from xlda.service.places import ServicePlaces
 
 AT_ONCE = 32  # photos
 NAMED = 5  # classes without photos that are named
@@ -43,7 +43,7 @@ class KeptPhoto(NamedTuple):
 
 def reembed(model: Path, backbone_name: str | None, keeping: Keeping, say: Callable[[str], object]) -> None:
     """Make a new model of all kept photos with another backbone, and put it in the place of the old one."""
-    finish_exchange(Places.of(model))
+    finish_exchange(ServicePlaces.of(model))
     backbone = load(backbone_name or DEFAULT_BACKBONE)
     old = Engine.open(model, keeping)
     try:
@@ -58,9 +58,9 @@ def reembed(model: Path, backbone_name: str | None, keeping: Keeping, say: Calla
     say(f"The model as it was is kept as {name}, with its log beside it.")
 
 
-def _made(old: Engine, backbone: Backbone, say: Callable[[str], object]) -> Places:
+def _made(old: Engine, backbone: Backbone, say: Callable[[str], object]) -> ServicePlaces:
     """A model of another backbone, with its log and photos."""
-    places = Places.of(old.places.model.with_name(f"{old.places.model.name}.reembedded"))
+    places = ServicePlaces.of(old.places.model.with_name(f"{old.places.model.name}.reembedded"))
     _remove(places)
     samples = list(_samples(old))
     photos = [one for one in samples if one.photo is not None and old.photos.read(one.photo) is not None]
@@ -102,7 +102,7 @@ def _learn(new: Engine, old: Engine, some: list[KeptPhoto], backbone: Backbone) 
     ids = {one.label: one.class_id for one in some}
     last = logs.last_position(new.db)
     with new.db as db:
-        change = Change(db, new.machine, last.seq + 1)
+        change = Transaction(db, new.machine, last.seq + 1)
         for label, class_id in ids.items():
             if change.labelled(label) is None:
                 change.create(label, class_id)
@@ -111,7 +111,7 @@ def _learn(new: Engine, old: Engine, some: list[KeptPhoto], backbone: Backbone) 
         change.about = {"n": len(samples), "backbone": backbone.name}
         event = logs.append(db, last, "xlda serve --reembed", "learn", None, [], change.body())
     new.machine.take(change.steps, change.samples)
-    new.machine.position = Position(event.seq, event.checksum)
+    new.machine.position = LogPosition(event.seq, event.checksum)
 
 
 def _report(
@@ -132,11 +132,11 @@ def _report(
 # -- the exchange
 
 
-def _note(places: Places) -> Path:
+def _note(places: ServicePlaces) -> Path:
     return places.model.with_name(f"{places.model.name}.exchange")
 
 
-def _exchange(old: Places, new: Places) -> str:
+def _exchange(old: ServicePlaces, new: ServicePlaces) -> str:
     """Put the new model in the place of the old one; gives what that is called now."""
     number = 1
     while _former(old, number).model.exists() or _former(old, number).folder.exists():
@@ -147,18 +147,18 @@ def _exchange(old: Places, new: Places) -> str:
     return _former(old, number).model.name
 
 
-def _former(places: Places, number: int) -> Places:
-    return Places(places.model.with_name(f"{places.model.name}.before-{number}"))
+def _former(places: ServicePlaces, number: int) -> ServicePlaces:
+    return ServicePlaces(places.model.with_name(f"{places.model.name}.before-{number}"))
 
 
-def finish_exchange(places: Places) -> None:
+def finish_exchange(places: ServicePlaces) -> None:
     """Go on with an exchange that was begun, if there is one: each step is done once, whoever does it."""
     note = _note(places)
     if not note.exists():
         return
     number: Any = json.loads(note.read_bytes())["number"]
     former = _former(places, number)
-    new = Places(places.model.with_name(f"{places.model.name}.reembedded"))
+    new = ServicePlaces(places.model.with_name(f"{places.model.name}.reembedded"))
     for here, there, then in (
         (places.folder, former.folder, new.folder),
         (places.model, former.model, new.model),
@@ -175,7 +175,7 @@ def finish_exchange(places: Places) -> None:
     _remove(new)
 
 
-def _remove(places: Places) -> None:
+def _remove(places: ServicePlaces) -> None:
     """Remove what an attempt that was ended has left."""
     import shutil
 

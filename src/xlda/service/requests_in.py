@@ -17,7 +17,7 @@ from xlda.service.labels_in import clean_text
 from xlda.service.problems import KIND, Problem
 from xlda.service.service import Asker, Service
 from xlda.service.tokens import Token
-from xlda.service.writer import Answer
+from xlda.service.writer import Reply
 
 MOST_SEQ = 2**63 - 1
 KEY = re.compile("[\x21-\x7e]{1,255}")
@@ -125,7 +125,7 @@ def asker_of(request: Request, content: bytes = b"") -> Asker:
     return Asker(token, keys[0], mixed.digest())
 
 
-def answered(answer: Answer, **headers: str) -> Response:
+def answered(answer: Reply, **headers: str) -> Response:
     """An answer to a change."""
     if answer.is_replayed:
         headers["Idempotency-Replayed"] = "true"

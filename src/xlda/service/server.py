@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import json
 import logging
@@ -23,11 +24,11 @@ import uvicorn
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
 from xlda.service.app import made_app
-from xlda.service.connections import Connection
+from xlda.service.connections import CarefulConnection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.gate import Hosts
-from xlda.service.places import Places
+from xlda.service.places import ServicePlaces
 from xlda.service.reembedding import finish_exchange
 from xlda.service.service import Limits, Service, new_secret
 from xlda.service.tokens import TokenFile
@@ -61,7 +62,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     _check(settings)
     _log_to_stderr(settings.log_json)
     sys.setswitchinterval(SWITCH)
-    finish_exchange(Places.of(settings.model))
+    finish_exchange(ServicePlaces.of(settings.model))
     is_new = not settings.model.exists()
     listening = _listening(settings)
     engine, backbone, why_not = _opened(settings, vfs)
@@ -70,6 +71,8 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     except BaseException:
         engine.abandon()
         raise
+    gc.collect()
+    gc.freeze()  # what is there now stays: looking through it again and again would hold up all threads
     for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
         signal.signal(number, lambda *_: None)
     server.run([listening])
@@ -113,7 +116,7 @@ def _is_loopback(host: str) -> bool:
 def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
     """The engine and the backbone, loaded side by side; or why there is no backbone."""
     chosen = settings.backbone
-    folders = [settings.model.parent.absolute(), Places.of(settings.model).model.parent]
+    folders = [settings.model.parent.absolute(), ServicePlaces.of(settings.model).model.parent]
     own = ModelBackbone(None if chosen == NO_BACKBONE else chosen, settings.model.name, folders)
     with ThreadPoolExecutor(1) as pool:
         if not settings.model.exists() and chosen != NO_BACKBONE:
@@ -146,7 +149,7 @@ def _made(
     why_not: str,
     say: Callable[[str], object],
     is_new: bool,
-) -> Server:
+) -> HttpServer:
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     hosts = Hosts((*settings.allow_hosts, settings.host))
     app, within = made_app(
@@ -166,11 +169,11 @@ def _made(
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=TO_FINISH,
         timeout_keep_alive=30,
-        http=Connection,
+        http=CarefulConnection,
         ws="none",
         lifespan="on",
     )
-    return Server(config, within.state.service, settings, say, is_new)
+    return HttpServer(config, within.state.service, settings, say, is_new)
 
 
 def _secret(engine: Engine) -> bytes:
@@ -183,7 +186,7 @@ def _secret(engine: Engine) -> bytes:
     return bytes.fromhex(found[0])
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A server that says where it is, and lets streams end when it is told to."""
 
     def __init__(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import logging
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import PIL.Image
+
 from xlda._internal.arrays import Array
+from xlda._internal.files import write_whole
 from xlda.backbones import Backbone
+from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.photos.decoding import BadImage, OtherFormat, TooManyPixels
 from xlda.service.backup import restore
@@ -27,10 +32,11 @@ from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullErr
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
 from xlda.service.tokens import Token
-from xlda.service.writer import Answer, Plan, Wanted
+from xlda.service.writer import ChangePlan, Reply, Wanted
 
 T = TypeVar("T")
 
+NOT_EMPTY = "This service has learned something already. Start one with a new model for that."
 UNSURE = 0.5  # of the probability, or of being known: below that, somebody should look
 
 logger = logging.getLogger("xlda.service")
@@ -66,11 +72,20 @@ class Service:
         self._judging = ThreadPoolExecutor(2, "xlda-judge")
         self._reading = ThreadPoolExecutor(2, "xlda-read")
         self._aside: set[asyncio.Task[None]] = set()
-        self.is_ready = False
+        self.is_ready = self._is_exchanging = False
 
     def start(self) -> None:
         """Begin to take requests."""
-        self._begin(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._begin(loop)
+        if self.workers is not None:
+            self._run_aside(self._warm_up(self.workers))
+
+    async def _warm_up(self, workers: PhotoWorkers) -> None:
+        """Have the network embed something, so that the first photo that comes is as quick as any."""
+        buffer = io.BytesIO()
+        PIL.Image.new("RGB", (64, 64)).save(buffer, "JPEG")
+        await asyncio.gather(*(workers.embed(buffer.getvalue()) for _ in range(3)), return_exceptions=True)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(events: list[Event]) -> None:
@@ -96,12 +111,16 @@ class Service:
 
     async def take_over(self, file: Path) -> int:
         """Go on with what a backup has, in place of an empty model; gives its last event."""
-        loop = asyncio.get_running_loop()
-        engine = self.engine
-        self.is_ready = False
-        seq = await self.read(lambda: self._exchange(engine, file))
-        self._begin(loop)
-        return seq
+        if self._is_exchanging:
+            raise Problem(409, "Another import is under way.")
+        loop, engine = asyncio.get_running_loop(), self.engine
+        self._is_exchanging, self.is_ready = True, False
+        try:
+            return await self.read(lambda: self._exchange(engine, file))
+        finally:
+            if self.engine is not engine:
+                self._begin(loop)
+            self._is_exchanging, self.is_ready = False, not self.hub.is_closed
 
     def _exchange(self, engine: Engine, file: Path) -> int:
         places, keeping = engine.places, engine.keeping
@@ -110,17 +129,32 @@ class Service:
         trial.mkdir()
         try:
             restore(file, trial / places.model.name)
-            Engine.open(trial / places.model.name, keeping).abandon()  # all of it is read, or refused
+            found = Engine.open(trial / places.model.name, keeping)  # all of it is read, or refused
+            found.abandon()
+            self._check_backbone(found.identity)
             shutil.rmtree(trial)
             engine.abandon()
+            if engine.machine.seq:  # something was learned while the file came
+                raise Problem(409, NOT_EMPTY)
+            address = places.address.read_bytes() if places.address.exists() else None
             shutil.rmtree(places.folder)
             places.model.unlink(missing_ok=True)
             seq = restore(file, places.model)
+            if address is not None:
+                write_whole(places.address, address)
         finally:
             shutil.rmtree(trial, ignore_errors=True)
             if engine.is_closed:
                 self.engine = Engine.open(places.model, keeping)
         return seq
+
+    def _check_backbone(self, found: BackboneIdentity | None) -> None:
+        own = None if self.backbone is None else self.backbone.identity
+        if found is None or own is None or found.identity in (None, own.identity):
+            return
+        raise Problem(
+            422, f"The file is of a model of {found.name}, and this service was started with {own.name}."
+        )
 
     # -- work that takes a while, in threads
 
@@ -170,16 +204,18 @@ class Service:
         self,
         asker: Asker,
         operation: str,
-        plan: Plan,
+        plan: ChangePlan,
         status: int = 200,
         group: str | None = None,
         alone: bool = False,
-    ) -> Answer:
+    ) -> Reply:
         """Have a change made; returns when it is on disk and in the model."""
+        if self._is_exchanging:
+            raise Problem(503, "A backup is being imported. Try again in a moment.", retry_after=1)
         wanted = Wanted(operation, plan, asker.token.name, status, group, asker.key, asker.fingerprint, alone)
         return await self.engine.writer.change(wanted)
 
-    async def answered_before(self, asker: Asker) -> Answer | None:
+    async def answered_before(self, asker: Asker) -> Reply | None:
         """What the same request was answered with, for those whose work should not be done twice."""
         from xlda.service.writer import answered_before
 
@@ -187,7 +223,7 @@ class Service:
         if key is None:
             return None
 
-        def look() -> Answer | Problem | None:
+        def look() -> Reply | Problem | None:
             db = self.engine.reading()
             try:
                 return answered_before(db, key, asker.fingerprint)
@@ -226,7 +262,10 @@ class Service:
         )
         if not is_unsure or not self.engine.keeping.review or len(self._aside) >= 8:
             return
-        task = asyncio.get_running_loop().create_task(self._put_aside(content, embedding, judged))
+        self._run_aside(self._put_aside(content, embedding, judged))
+
+    def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 

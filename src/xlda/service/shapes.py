@@ -128,10 +128,37 @@ class AnyShape(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+LABEL = {"type": "string", "minLength": 1, "maxLength": 1000, "description": "1 to 200 characters, trimmed."}
+ID = {"type": "string", "pattern": "^[0-9A-Za-z_-]{1,64}$"}
+IDS = {"type": "array", "items": ID, "minItems": 1, "maxItems": 500}
+SEQS = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
+    "minItems": 1,
+    "maxItems": 10_000,
+}
+REFUSED: dict[str, Any] = {
+    "description": "Refused.",
+    "content": {"application/problem+json": {"schema": ProblemShape.model_json_schema()}},
+}
+YES = {"type": "boolean", "enum": [True]}
+
+
+def takes_json(*choices: dict[str, Any]) -> dict[str, Any]:
+    """The JSON body of a call, for the document: an object of one of these kinds, with all its fields."""
+    kinds = [
+        {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+        for fields in choices
+    ]
+    schema = kinds[0] if len(kinds) == 1 else {"oneOf": kinds}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
 def responses(shape: type[BaseModel], *statuses: int, status: int = 200) -> dict[int | str, Any]:
     """Answers of a call: what it gives, and how it can be refused."""
-    refused: dict[int | str, Any] = {
-        code: {"model": ProblemShape, "content": {"application/problem+json": {}}, "description": "Refused."}
-        for code in (400, 401, 403, 413, 422, 429, 503, *statuses)
-    }
-    return {status: {"model": shape, "description": "Done."}, **refused}
+    return {status: {"model": shape, "description": "Done."}, **refusals(*statuses)}
+
+
+def refusals(*statuses: int) -> dict[int | str, Any]:
+    """How a call can be refused: as any, and with these."""
+    return dict.fromkeys((400, 401, 403, 408, 413, 422, 429, 431, 503, *statuses), REFUSED)

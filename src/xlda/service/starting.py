@@ -24,11 +24,12 @@ from xlda.service import log as logs
 from xlda.service.changes import SAMPLE, SampleRow
 from xlda.service.database import damaged, one, opened
 from xlda.service.faults import reached
-from xlda.service.log import Event, Position
-from xlda.service.machine import Machine, Sample
-from xlda.service.places import Places
+from xlda.service.log import Event, LogPosition
+from xlda.service.machine import LearnedSample, Machine
+from xlda.service.places import ServicePlaces
 
 AT_ONCE = 1000  # events that are replayed together
+MOST_VERIFIED = 50_000  # events before those: reading so many takes half a second
 
 logger = logging.getLogger("xlda.service")
 
@@ -42,7 +43,7 @@ def read_classifier(path: Path) -> Learner:
     return classifier
 
 
-def finish_restore(places: Places) -> None:
+def finish_restore(places: ServicePlaces) -> None:
     """Put a model that was restored into its place, where that was not finished."""
     if places.unpacked.exists() and not places.model.exists():
         places.unpacked.rename(places.model)
@@ -50,7 +51,9 @@ def finish_restore(places: Places) -> None:
         flush_to_disk(places.model.parent)
 
 
-def started(places: Places, classifier: Learner, vfs: str | None = None) -> tuple[apsw.Connection, Machine]:
+def started(
+    places: ServicePlaces, classifier: Learner, vfs: str | None = None
+) -> tuple[apsw.Connection, Machine]:
     """The database and the model with all that its log has; a new log where there is none.
 
     What does not fit together is an error in one sentence, and nothing is changed.
@@ -62,12 +65,15 @@ def started(places: Places, classifier: Learner, vfs: str | None = None) -> tupl
     try:
         reached("start-after-open")
         return db, _caught_up(db, places, Machine(classifier))
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        db.close()
+        raise damaged(places.database, str(error)) from error
     except BaseException:
         db.close()
         raise
 
 
-def _caught_up(db: apsw.Connection, places: Places, machine: Machine) -> Machine:
+def _caught_up(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> Machine:
     """The model with all that the log has."""
     classifier = machine.classifier
     if one(db, "SELECT value FROM facts WHERE name = 'log'") is None:
@@ -76,6 +82,7 @@ def _caught_up(db: apsw.Connection, places: Places, machine: Machine) -> Machine
         position = _position_of_file(db, places, classifier)
         if position.seq == 0 and machine.is_started and not classifier.class_ids_:
             machine.give_ids(json.loads(one(db, "SELECT value FROM facts WHERE name = 'first ids'")[0]))
+        _verify(db, places.database, position)
         replay(db, places.database, machine, position)
         _adopt(db, machine)
     reached("start-after-adopting")
@@ -85,7 +92,20 @@ def _caught_up(db: apsw.Connection, places: Places, machine: Machine) -> Machine
     return machine
 
 
-def _begin(db: apsw.Connection, places: Places, machine: Machine) -> None:
+def _verify(db: apsw.Connection, path: Path, until: LogPosition) -> None:
+    """Refuse a log that was damaged before what is replayed; of a very long one, the newest part is read."""
+    start = logs.folded_position(db)
+    if until.seq - start.seq > MOST_VERIFIED:
+        event = logs.event_of(db, until.seq - MOST_VERIFIED)
+        if event is None:
+            raise damaged(path, f"event {until.seq - MOST_VERIFIED} of its log is missing")
+        start = LogPosition(event.seq, event.checksum)
+    for event in logs.checked_events(db, path, start):
+        if event.seq >= until.seq:
+            return
+
+
+def _begin(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> None:
     """A new log of the model as it is."""
     facts: dict[str, Any] = {"log": secrets.token_hex(16), "start": _digest(places.model)}
     if machine.width is not None:
@@ -104,7 +124,7 @@ def _digest(model: Path) -> str:
         return str(read_header(file).metadata.get("sha256", "?"))
 
 
-def _position_of_file(db: apsw.Connection, places: Places, classifier: Learner) -> Position:
+def _position_of_file(db: apsw.Connection, places: ServicePlaces, classifier: Learner) -> LogPosition:
     """How much of the log the model file has."""
     facts = dict(db.execute("SELECT name, value FROM facts WHERE name IN ('log', 'start')"))
     noted = getattr(classifier, "log_position_", None)
@@ -112,11 +132,11 @@ def _position_of_file(db: apsw.Connection, places: Places, classifier: Learner) 
     if noted is None:
         if _digest(places.model) != facts["start"]:
             raise _not_together(places)
-        position = Position(0, b"")
+        position = LogPosition(0, b"")
     elif noted.get("log") != facts["log"]:
         raise _not_together(places)
     else:
-        position = Position(int(noted["seq"]), bytes.fromhex(noted["checksum"]))
+        position = LogPosition(int(noted["seq"]), bytes.fromhex(noted["checksum"]))
     if not folded.seq <= position.seq <= last.seq:
         raise DamagedFileError(
             f"{places.model} has learned up to event {position.seq}, and its log has {folded.seq + 1} to "
@@ -128,28 +148,28 @@ def _position_of_file(db: apsw.Connection, places: Places, classifier: Learner) 
     return position
 
 
-def _not_together(places: Places) -> DamagedFileError:
+def _not_together(places: ServicePlaces) -> DamagedFileError:
     return DamagedFileError(
         f"{places.model} is not the model that the log in {places.folder} belongs to. Restore both from one "
         "backup, or move that folder away to start a new log; what it could undo cannot be undone then."
     )
 
 
-def replay(db: apsw.Connection, path: Path, machine: Machine, start: Position) -> None:
+def replay(db: apsw.Connection, path: Path, machine: Machine, start: LogPosition) -> None:
     """Have the model take all steps after a position; what is not as it was written is an error."""
     events = logs.checked_events(db, path, start)
     machine.position, n_events = start, 0
     while some := list(islice(events, AT_ONCE)):
         samples = _samples_of(db, path, some)
         machine.take((step for event in some for step in event.body.get("steps", [])), samples)
-        machine.position = Position(some[-1].seq, some[-1].checksum)
+        machine.position = LogPosition(some[-1].seq, some[-1].checksum)
         n_events += len(some)
         reached("start-in-replay")
     if n_events:
         logger.info("%d events replayed", n_events)
 
 
-def _samples_of(db: apsw.Connection, path: Path, events: Iterable[Event]) -> dict[str, Sample]:
+def _samples_of(db: apsw.Connection, path: Path, events: Iterable[Event]) -> dict[str, LearnedSample]:
     """Samples that the steps of some events need, and that are as they were learned."""
     wanted: set[str] = set()
     digests: dict[str, str] = {}
@@ -159,12 +179,12 @@ def _samples_of(db: apsw.Connection, path: Path, events: Iterable[Event]) -> dic
                 wanted.update(entry[-1] for entry in step[1])
         digests |= {effect[0]: effect[3] for effect in event.body.get("samples", []) if len(effect) > 3}
     numbers = json.dumps([int(name.partition("-")[0], 16) for name in wanted])
-    found: dict[str, Sample] = {}
+    found: dict[str, LearnedSample] = {}
     query = f"SELECT {SAMPLE} FROM samples WHERE number IN (SELECT value FROM json_each(?))"
     for row in map(SampleRow._make, db.execute(query, (numbers,))):
         if row.embedding is None or digests.get(row.id, "") not in ("", logs.embedding_digest(row.embedding)):
             raise damaged(path, f"the embedding of sample {row.id} is not what was learned")
-        found[row.id] = Sample(np.frombuffer(row.embedding, np.float32), row.group)
+        found[row.id] = LearnedSample(np.frombuffer(row.embedding, np.float32), row.group)
     if missing := wanted - found.keys():
         raise damaged(path, f"sample {min(missing)} of its log is missing")
     return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlda.service.changes import Change, ClassRow, SampleRow
+from xlda.service.changes import ClassRow, SampleRow, Transaction
 from xlda.service.database import one
 from xlda.service.log import Event, event_of, folded_position
 from xlda.service.problems import Problem
 from xlda.service.steps import Block
 
 
-def undo(change: Change, seqs: list[int]) -> None:
+def undo(change: Transaction, seqs: list[int]) -> None:
     """Undo these events, the newest first, as one change. Undoing what undid something does it again."""
     for seq in sorted(set(seqs), reverse=True):
         event = _undoable(change, seq)
@@ -22,7 +22,7 @@ def undo(change: Change, seqs: list[int]) -> None:
     change.about["n"] = len(change.of_samples)
 
 
-def seqs_of_group(change: Change, group: str) -> list[int]:
+def seqs_of_group(change: Transaction, group: str) -> list[int]:
     """Events that brought samples of a group and were not undone."""
     found = change.db.execute(
         'SELECT seq FROM events WHERE "group" = ? AND seq NOT IN (SELECT seq FROM undone) AND undoes IS NULL',
@@ -34,7 +34,7 @@ def seqs_of_group(change: Change, group: str) -> list[int]:
     return seqs
 
 
-def _undoable(change: Change, seq: int) -> Event:
+def _undoable(change: Transaction, seq: int) -> Event:
     event = event_of(change.db, seq)
     if event is None:
         if 0 < seq <= folded_position(change.db).seq:
@@ -50,7 +50,7 @@ def _undoable(change: Change, seq: int) -> Event:
     return event
 
 
-def _turn_round(change: Change, event: Event) -> None:
+def _turn_round(change: Transaction, event: Event) -> None:
     of_classes = event.body.get("classes", [])[::-1]
     coming = [effect for effect in of_classes if effect[1] == "is_there" and not effect[3]]
     going = [effect for effect in of_classes if effect[1] == "is_there" and effect[3]]
@@ -68,20 +68,20 @@ def _turn_round(change: Change, event: Event) -> None:
             change.set_there(row, False)
 
 
-def _class(change: Change, class_id: str) -> ClassRow:
+def _class(change: Transaction, class_id: str) -> ClassRow:
     row = change.find(class_id)
     if row is None:
         raise Problem(409, "A class that is needed for it is gone for good.")
     return row
 
 
-def _is_empty(change: Change, row: ClassRow) -> bool:
+def _is_empty(change: Transaction, row: ClassRow) -> bool:
     child = one(change.db, "SELECT 1 FROM classes WHERE parent = ?", (row.number,))
     sample = one(change.db, "SELECT 1 FROM samples WHERE home = ?", (row.number,))
     return child is None and sample is None and not row.from_file
 
 
-def _turn_class(change: Change, seq: int, effect: list[Any]) -> None:
+def _turn_class(change: Transaction, seq: int, effect: list[Any]) -> None:
     class_id, field, before, after, *more = effect
     row, base = _class(change, class_id), None
     if more and more[0]:
@@ -99,7 +99,7 @@ def _turn_class(change: Change, seq: int, effect: list[Any]) -> None:
 
 
 def _turn_parent(
-    change: Change, seq: int, row: ClassRow, before: str | None, after: str | None, base: Block | None
+    change: Transaction, seq: int, row: ClassRow, before: str | None, after: str | None, base: Block | None
 ) -> None:
     if after is not None:  # it was a merge
         into = _class(change, after)
@@ -124,7 +124,7 @@ def _in_the_way(seq: int, row: ClassRow) -> Problem:
     )
 
 
-def _turn_samples(change: Change, seq: int, effects: list[list[Any]]) -> None:
+def _turn_samples(change: Transaction, seq: int, effects: list[list[Any]]) -> None:
     """Samples to where they were, as many at a time as go to one place."""
     run: list[SampleRow] = []
     target: str | None = None
@@ -151,7 +151,7 @@ def _turn_samples(change: Change, seq: int, effects: list[list[Any]]) -> None:
         _move(change, run, target)
 
 
-def _move(change: Change, rows: list[SampleRow], target: str | None) -> None:
+def _move(change: Transaction, rows: list[SampleRow], target: str | None) -> None:
     if target is None:
         change.move(rows, None)
         return

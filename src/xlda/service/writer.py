@@ -19,10 +19,10 @@ import apsw
 
 from xlda.service import log as logs
 from xlda.service.book import Book
-from xlda.service.changes import Change
+from xlda.service.changes import Transaction
 from xlda.service.database import PAGES_IN_WAL, one
 from xlda.service.faults import reached
-from xlda.service.log import Event, Position
+from xlda.service.log import Event, LogPosition
 from xlda.service.machine import Machine
 from xlda.service.problems import Problem
 
@@ -33,7 +33,7 @@ LEAST_FREE = 200_000_000  # bytes of disk that must be left
 logger = logging.getLogger("xlda.service")
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """What a change is answered with, and whether it was said before."""
 
     status: int
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     is_replayed: bool = False
 
 
-Plan = Callable[[Change], dict[str, Any]]
+ChangePlan = Callable[[Transaction], dict[str, Any]]
 
 
 @dataclass
@@ -49,14 +49,14 @@ class Wanted:
     """A change that somebody wants: `plan` writes it down and gives the answer, but for its `seq`."""
 
     operation: str
-    plan: Plan
+    plan: ChangePlan
     actor: str
     status: int = 200
     group: str | None = None
     key: str | None = None
     fingerprint: bytes = b""
     alone: bool = False  # whether the model must have all that came before, and so it is committed by itself
-    answer: Future[Answer] = field(default_factory=Future)
+    answer: Future[Reply] = field(default_factory=Future)
 
 
 class Writer:
@@ -67,7 +67,7 @@ class Writer:
     """
 
     def __init__(
-        self, db: apsw.Connection, folder: Path, machine: Machine, book: Book, last: Position
+        self, db: apsw.Connection, folder: Path, machine: Machine, book: Book, last: LogPosition
     ) -> None:
         self._db, self._folder, self.machine, self.book = db, folder, machine, book
         self.last = last
@@ -88,7 +88,7 @@ class Writer:
         """Changes that nobody has looked at yet."""
         return self._queue.qsize()
 
-    async def change(self, wanted: Wanted) -> Answer:
+    async def change(self, wanted: Wanted) -> Reply:
         """Have a change made; returns when it is on disk and in the model."""
         if self.failure is not None:
             raise Problem(503, self.failure, retry_after=60)
@@ -174,8 +174,8 @@ class Writer:
 
     def _commit(self, together: list[Wanted]) -> None:
         """Write changes down, have the model follow, and answer."""
-        done: list[tuple[Wanted, Answer | Problem]] = []
-        changes: list[Change] = []
+        done: list[tuple[Wanted, Reply | Problem]] = []
+        changes: list[Transaction] = []
         events: list[Event] = []
         try:
             self._check_can_write()
@@ -205,14 +205,14 @@ class Writer:
         if shutil.disk_usage(self._folder).free < LEAST_FREE:
             raise _disk_full()
 
-    def _written(self, wanted: Wanted, changes: list[Change], events: list[Event]) -> Answer | Problem:
+    def _written(self, wanted: Wanted, changes: list[Transaction], events: list[Event]) -> Reply | Problem:
         """The answer to a change that was written down, or why it was not, alone of all."""
         db = self._db
         known = self._answered_before(wanted)
         if known is not None:
             return known
         db.execute("SAVEPOINT change")
-        change = Change(db, self.machine, self.last.seq + 1)
+        change = Transaction(db, self.machine, self.last.seq + 1)
         try:
             body = wanted.plan(change)
         except (apsw.Error, MemoryError):
@@ -231,10 +231,10 @@ class Writer:
             event = logs.append(
                 db, self.last, wanted.actor, wanted.operation, wanted.group, change.undoes, change.body()
             )
-            self.last = Position(event.seq, event.checksum)
+            self.last = LogPosition(event.seq, event.checksum)
             changes.append(change)
             events.append(event)
-        answer = Answer(wanted.status, {**body, "seq": self.last.seq})
+        answer = Reply(wanted.status, {**body, "seq": self.last.seq})
         if wanted.key is not None:
             text = json.dumps(answer.body)
             row = (wanted.key, wanted.fingerprint, wanted.status, text, self.last.seq)
@@ -242,12 +242,12 @@ class Writer:
         db.execute("RELEASE change")
         return answer
 
-    def _answered_before(self, wanted: Wanted) -> Answer | Problem | None:
+    def _answered_before(self, wanted: Wanted) -> Reply | Problem | None:
         if wanted.key is None:
             return None
         return answered_before(self._db, wanted.key, wanted.fingerprint)
 
-    def _follow(self, changes: list[Change], events: list[Event]) -> None:
+    def _follow(self, changes: list[Transaction], events: list[Event]) -> None:
         machine, self.changed_at = self.machine, time.monotonic()
         with machine.lock:
             steps = [step for change in changes for step in change.steps]
@@ -287,7 +287,7 @@ class Writer:
         return Problem(503, self.failure or "The change failed, and nothing was changed.", retry_after=60)
 
 
-def answered_before(db: apsw.Connection, key: str, fingerprint: bytes) -> Answer | Problem | None:
+def answered_before(db: apsw.Connection, key: str, fingerprint: bytes) -> Reply | Problem | None:
     """What a change of this key was answered with, if it was made."""
     row = one(db, "SELECT fingerprint, status, answer FROM requests WHERE key = ?", (key,))
     if row is None:
@@ -296,7 +296,7 @@ def answered_before(db: apsw.Connection, key: str, fingerprint: bytes) -> Answer
         return Problem(
             422, "This Idempotency-Key was used for another request. Use a new key for each change."
         )
-    return Answer(row[1], json.loads(row[2]), is_replayed=True)
+    return Reply(row[1], json.loads(row[2]), is_replayed=True)
 
 
 def _unexpected(error: Exception) -> Problem:
@@ -310,7 +310,7 @@ def _disk_full() -> Problem:
     )
 
 
-def _tell(wanted: Wanted, answer: Answer | Problem) -> None:
+def _tell(wanted: Wanted, answer: Reply | Problem) -> None:
     if wanted.answer.cancelled() or not wanted.answer.set_running_or_notify_cancel():
         return  # whoever asked is gone; the change stays
     if isinstance(answer, Problem):

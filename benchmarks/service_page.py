@@ -1,0 +1,97 @@
+"""Writes the figures of docs/serve.md from what benchmarks/service.py measured.
+
+python benchmarks/service_page.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import machine
+from markdown import between, table
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "serve.md"
+RESULTS = HERE / "results" / "service.json"
+START, END = "<!-- service figures -->\n", "<!-- end of service figures -->\n"
+
+
+def ms(seconds: float) -> str:
+    """Seconds as milliseconds."""
+    return f"{1e3 * seconds:,.1f} ms" if seconds < 0.01 else f"{1e3 * seconds:,.0f} ms"
+
+
+def rows(found: dict[str, Any]) -> list[list[str]]:
+    """What was measured, and the figure."""
+    photos, speed, learned = found["photos"], found["throughput"], found["learned"]
+    waits, memory = found["waits"], found["memory"]
+    network = photos["network"]["median"]
+    ratios = {name: photos[name]["95 %"] / network for name in ("predict", "predict while taught")}
+    share = speed["service"] / speed["xlda embed"]
+    syncs = learned["1 a request, 1 client"] / learned["syncs of the disk"]
+    first, last = memory[1], memory[-1]
+    return [
+        [
+            "start to ready, first and later",
+            f"{found['first start']:.1f} s, {found['start']['median']:.1f} s",
+        ],
+        ["the network's own time for a photo, all views", ms(network)],
+        [
+            "predict a photo, 95 % of them within",
+            f"{ms(photos['predict']['95 %'])}, {ratios['predict']:.2f}x",
+        ],
+        [
+            f"the same while {photos['taught meanwhile, a second']:.0f} samples a second are taught",
+            f"{ms(photos['predict while taught']['95 %'])}, {ratios['predict while taught']:.2f}x",
+        ],
+        ["teach a photo, 95 % acknowledged within", ms(photos["teach"]["95 %"])],
+        ["known by the next call", photos["known by the next"]],
+        [
+            "photos a second, 16 callers; beside `xlda embed`",
+            f"{speed['service']:.0f}, {speed['xlda embed']:.0f}: {share:.2f}",
+        ],
+        [
+            "embeddings learned a second, 32 a request, 8 clients",
+            f"{learned['32 a request, 8 clients']:,.0f}",
+        ],
+        [
+            "the same, 1 a request, 1 client; syncs of the disk a second",
+            f"{learned['1 a request, 1 client']:,.0f}, {learned['syncs of the disk']:,.0f}: {syncs:.2f}",
+        ],
+        [
+            "predict an embedding while others teach: median, 99.9 %",
+            f"{ms(waits['median'])}, {ms(waits['99.9 %'])}",
+        ],
+        [
+            "the longest of these waits; the longest gap of a clock",
+            f"{ms(waits['longest'])}; {ms(waits['gap'])}",
+        ],
+        ["memory at the start", f"{found['resident at start'] / 1e6:,.0f} MB"],
+        [
+            "memory after the first and the last tenth of many calls",
+            f"{first / 1e6:,.0f} MB, {last / 1e6:,.0f} MB: {last / first - 1:+.1%}",
+        ],
+    ]
+
+
+def figures(found: dict[str, Any]) -> str:
+    """The table, and how it came about."""
+    told = table(["what", "measured"], rows(found))
+    command = "python benchmarks/service.py --photos FOLDER"
+    return f"\n{told}\n\n*`{command}`, {machine.in_words(found['machine'])}*\n"
+
+
+def page(found: dict[str, Any], text: str) -> str:
+    """The page with these figures."""
+    return between(text, START, END, figures(found))
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(json.loads(RESULTS.read_text()), PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
