@@ -1,4 +1,4 @@
-"""A service for tests of clients: it follows docs of the contract in little, and fails when it is told to."""
+"""A service for tests of clients: it keeps the contract in little, and fails when it is told to."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ def test_learn_and_predict(call, service, there):
     }
     assert {request.query["label"][0] for request in posts(service)} == {"kiwi", "pear"}
     assert posts(service)[0].body.startswith(b"\xff\xd8\xff")
+    service.fail = ["cut"]  # so that the first is answered after others
     found = call("predict", *there, "new/pear/3.jpg", "new/kiwi", "-k", 1, "--json")
     assert [Path(one["name"]).as_posix() for one in found] == [
         "new/pear/3.jpg",
@@ -87,7 +88,10 @@ def test_what_is_said_is_what_is_said_of_a_file(call, service, there):
     assert text == f"{service.url}: 2 samples learned; 1 new class (lime), 2 in all\n"
     text = call("learn", *there, "new", "--only", "kiwi")
     assert "no new class" in text
-    call("learn", *there, "new", "--only", "plum", expect=1)
+    n = len(service.samples)
+    call("learn", *there, "new", "--only", "kiwi", "--only", "plum", expect=1)
+    assert "There is no class 'plum' among these samples" in call.err
+    assert len(service.samples) == n
 
 
 def test_four_photos_are_on_their_way_at_once(call, service, there):

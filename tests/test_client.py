@@ -483,7 +483,7 @@ def test_a_stream_that_breaks_is_resumed(service, shop, waits):
 
 
 def test_a_stream_comes_back_after_a_pause_of_the_service(service, shop, waits):
-    service.fail = ["cut", Refusal(503, "Starting."), "cut", "cut"]
+    service.fail = ["cut", Refusal(503, "Starting."), "cut", None, "cut", "cut", "cut"]  # never five in a row
     service.streams = [[b"id: 1\ndata: 1\n\n"], [b"id: 2\ndata: 2\n\n"]]
     assert [one.data for one in shop.events()] == [1, 2]
     assert "last-event-id" not in service.requests[0].headers
@@ -503,7 +503,10 @@ def test_a_stream_that_is_left_is_closed(service, shop):
     assert len(service.requests) == 1
 
 
-TEXT = 'id: 1\ndata: {"label": "a\u2028b\u0085c"}\r\n\r\ndata: x\rdata:y\r\r\nid\ndata\n\nid: 9\n\n:\n\n'
+TEXT = (
+    'id: 1\ndata: {"label": "a\u2028b\u0085c"}\r\n\r\ndata: x\rdata:y\r\r\nid\ndata\n\nid: 9\n\n:\n\n'
+    "event: e\r\ndata: 1\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
@@ -516,8 +519,9 @@ def test_events_are_read_from_pieces_of_any_size(size):
         ("1", {"label": "a\u2028b\u0085c"}),
         ("1", "x\ny"),
         ("", ""),
+        ("9", 1),
     ]
-    assert reader.last_id == "9"
+    assert [one.kind for one in found] == ["message", "message", "message", "e"]
 
 
 # -- files

@@ -105,6 +105,7 @@ def learned(
     if key is not None and not _KEY.fullmatch(key):
         raise typer.BadParameter("--key has 1 to 150 visible ASCII characters where it is for a service.")
     photos = _labelled(chosen_photos(where, on_error, choice), choice)
+    choice.check()  # before anything is learned for good
     before = _model(service).seq
     found: dict[int, Taught] = {}
 
@@ -117,7 +118,6 @@ def learned(
     except BaseException:
         _tell_of_part(sum(one.seq > before for one in found.values()), key)
         raise
-    choice.check()
     tell_of_meant(choice.resolver)
     for place, one in sorted(found.items()):
         for warning in one.warnings:

@@ -314,6 +314,11 @@ async def _took(service: Service, asker: Asker, asked: AskedPhoto, found: dict[s
 
 async def _corrected(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Reply:
     """Teach the photo that was asked, or move the sample that it has taught already."""
+    async with asked.turn:
+        return await _corrected_alone(service, asker, asked, label)
+
+
+async def _corrected_alone(service: Service, asker: Asker, asked: AskedPhoto, label: Any) -> Reply:
     if asked.sample_id is not None:
         try:
             return await service.changed(asker, "relabel", plans.relabel_if_other(asked.sample_id, label))

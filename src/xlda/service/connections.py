@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from xlda.service.gate import HEADERS
 from xlda.service.problems import KIND, Problem
@@ -16,8 +16,7 @@ MOST_HEAD = 65536  # bytes of a request line with its headers
 HEAD_SECONDS = 20.0  # in which they must have come
 TO_READ = 1.0  # seconds in which who is still sending gets to read why he is refused
 
-Base: Any = AutoHTTPProtocol  # httptools where that is installed; else h11, which counts by itself
-COUNTS = hasattr(Base, "on_body")
+Base: Any = HttpToolsProtocol  # h11 takes folded headers, lines that end in LF alone, and HTTP/9.9
 
 
 class CarefulConnection(Base):  # type: ignore[misc]
@@ -50,18 +49,18 @@ class CarefulConnection(Base):  # type: ignore[misc]
             self._used()
         if self._is_refused or self.transport.is_closing():
             return
-        if COUNTS and self._n_unused > MOST_HEAD:
+        if self._n_unused > MOST_HEAD:
             self._say(Problem(431, "The headers of the request are too long. Send fewer, or shorter ones."))
         elif self._is_late is None and (self.cycle is None or self.cycle.response_complete):
             self._wait_for_head()
 
     def on_body(self, body: bytes) -> None:
-        """Some of a body has come; of httptools."""
+        """Some of a body has come."""
         self._used()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A body is whole; of httptools."""
+        """A body is whole."""
         self._used()
         super().on_message_complete()
 

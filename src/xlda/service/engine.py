@@ -66,6 +66,7 @@ class Engine:
         self, places: ServicePlaces, keeping: Keeping, lock: ModelLock, vfs: str | None = None
     ) -> None:
         self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
+        places.make_folder()
         with ThreadPoolExecutor(1) as pool:  # which looks at every photo
             store = pool.submit(PhotoStore, places.photos, keeping.photo_bytes)
             self.db, self.machine = started(places, read_classifier(places.model), vfs)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from xlda._internal.files import write_whole
+from xlda._internal.files import flush_to_disk, write_whole
 
 
 class ServicePlaces(NamedTuple):
@@ -44,6 +44,12 @@ class ServicePlaces(NamedTuple):
     def address(self) -> Path:
         """Where the service can be reached while it runs."""
         return self.folder / "address.json"
+
+    def make_folder(self) -> None:
+        """Have the folder, on disk."""
+        if not self.folder.exists():
+            self.folder.mkdir()
+            flush_to_disk(self.folder.parent)
 
     def note_address(self, url: str) -> None:
         """Say where the service is, for commands that find the model locked by it."""

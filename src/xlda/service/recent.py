@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xlda._internal.arrays import Array
@@ -23,6 +24,7 @@ class AskedPhoto:
     judged: dict[str, Any]
     at: float
     sample_id: str | None = None  # that was learned from it
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of those who say what became of it
 
 
 class Recent:

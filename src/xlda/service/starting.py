@@ -58,9 +58,6 @@ def started(
 
     What does not fit together is an error in one sentence, and nothing is changed.
     """
-    if not places.folder.exists():
-        places.folder.mkdir()
-        flush_to_disk(places.folder.parent)
     db = opened(places.database, vfs)
     try:
         reached("start-after-open")
