@@ -132,7 +132,8 @@ def test_every_command_has_a_page_with_its_options():
         block = " ".join(pages[name].split("```text")[1].split())
         for sentence in command.help.replace("\b", "").split("\n"):
             assert sentence.strip() in block
-        options = {option for param in command.params for option in param.opts if option.startswith("--")}
+        named = [option for param in command.params for option in (*param.opts, *param.secondary_opts)]
+        options = {option for option in named if option.startswith("--")}
         for param in command.params:
             assert " ".join(param.help.split()) in block, (name, param.name)
         assert options | {"--help"} == set(
@@ -144,3 +145,25 @@ def test_the_readme_names_every_command_page():
     readme = (ROOT / "README.md").read_text()
     for path in (ROOT / "docs" / "commands").glob("*.md"):
         assert f"(docs/commands/{path.name})" in readme
+
+
+def test_the_page_of_the_service_has_its_options(monkeypatch):
+    pytest.importorskip("typer")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "commands")
+    import write_help
+
+    page = write_help.SERVE.read_text()
+    assert write_help.with_options(page) == page
+    assert write_help.with_options(page.replace("| 8765 |", "| 8766 |")) == page
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link, part in re.findall(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)", text):
+        target = (page.parent / link).resolve() if link else page
+        assert target.exists(), link
+        if part and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.M)
+            names = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert part[1:] in names, link + part

@@ -319,3 +319,31 @@ def test_a_checkpoint_never_holds_a_part_of_a_large_event(tmp_path: Path) -> Non
         found = xlda.load(tmp_path / f"{number}.xlda").class_count_.tolist()
         assert (seq, found) == (2, [701.0])
     shop.engine.abandon()
+
+
+def test_a_removed_class_is_erased_once_it_cannot_be_undone(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 5)
+    engine = shop.engine
+    for name in "ab":
+        engine.photos.put(64 * name, b"a photo")
+    samples = [
+        NewSample(np.full(WIDTH, number, np.float32), label, 64 * "ab"[number % 2])
+        for number, label in enumerate(["apple", "banana", "apple", "banana", "cherry"])
+    ]
+    samples[-1] = samples[-1]._replace(photo=64 * "b")  # which a class that stays has as well
+    shop.change("learn", plans.teach_batch(samples))
+    one, two = (engine.book.by_label[label].id for label in ("apple", "banana"))
+    shop.change("merge", plans.merge_classes(one, two, None))
+    removed = shop.change("remove", plans.remove_class(one, None, False)).body["seq"]
+    engine.checkpoint()
+    fold_until = lambda seq: fold(engine.db, engine.machine, engine.photos, seq, 0.0)  # noqa: E731
+    engine.writer.between(lambda: fold_until(removed - 1))
+    shop.change("create", plans.create_class("nut"))
+    assert engine.rows("SELECT count(*) FROM samples") == [(5,)]  # the removal can be undone still
+    engine.writer.between(lambda: fold_until(removed))
+    shop.change("create", plans.create_class("fig"))
+    assert engine.rows("SELECT count(*) FROM samples") == [(1,)]
+    assert list(engine.photos.names()) == [64 * "b"]
+    shop.reopen(is_killed=True)
+    assert sorted(str(label) for label in shop.engine.book.by_label) == ["cherry", "fig", "nut"]
+    shop.engine.close()

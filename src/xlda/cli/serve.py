@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -130,8 +131,14 @@ def serve(
     if reembed:
         from xlda.service.reembedding import reembed as embed_again
 
-        embed_again(model, backbone, settings.keeping, say)
-    run(settings, say)
+        embed_again(model, backbone, settings.keeping, _say_now)
+    run(settings, _say_now)
+
+
+def _say_now(text: str) -> None:
+    """A line that is seen at once, also in a file or a journal: what says it may run for months."""
+    say(text)
+    sys.stdout.flush()
 
 
 def _file(name: str, option: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -41,6 +42,7 @@ BETWEEN_CHECKPOINTS = 300.0  # seconds
 MANY = 20_000  # samples, after which a checkpoint does not wait for that
 QUIET, LONGEST_WAIT = 5.0, 900.0  # seconds without a question, before the model measures itself; at most
 MOMENT = 1.0  # seconds
+BETWEEN_SWEEPS = 86400.0  # seconds between two looks for photos that nobody needs
 REST = 4.0  # times as long as measuring took, before it is done again
 
 logger = logging.getLogger("xlda.service")
@@ -187,11 +189,13 @@ class Engine:
     # -- keeping in order
 
     def _keep_in_order(self) -> None:
-        self._sweep()
-        rest_until = 0.0
+        rest_until, sweep_at = 0.0, -math.inf
         while not self._stop.wait(LOOK):
             try:
                 now = time.monotonic()
+                if now >= sweep_at:
+                    sweep_at = now + BETWEEN_SWEEPS
+                    self._sweep()
                 if now >= rest_until and self._is_quiet(now):
                     with alone():  # which leaves the other cores to those who ask
                         was_measured = self._measure()
@@ -206,7 +210,7 @@ class Engine:
                 self._stop.wait(60.0)
 
     def _sweep(self) -> None:
-        """Delete photos that nobody needs: the end of a former service came between them and their event."""
+        """Delete photos that nobody needs: of the review ring, or of an event that a crash has prevented."""
         try:
             with closing(self.reading()) as db:
                 self.photos.sweep(lambda name: is_needed(db, name))

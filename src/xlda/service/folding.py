@@ -25,7 +25,7 @@ def fold(db: apsw.Connection, machine: Machine, photos: PhotoStore, saved_seq: i
     """Drop some events that are older than so many days and in the model file; gives how many it were.
 
     Embeddings of their samples are added up by class, since undoing a merge may need their sum; those of
-    samples that were taken away are erased, and their photos with them.
+    samples that were taken away, by themselves or with their class, are erased, and their photos with them.
     """
     before = datetime.now(UTC) - timedelta(days=undo_days)
     limit = before.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -49,13 +49,29 @@ def _fold_until(db: apsw.Connection, machine: Machine, last: int) -> list[str]:
             "UPDATE samples SET embedding = NULL WHERE number = ?", [(row.number,) for row in rows]
         )
         db.executemany("DELETE FROM samples WHERE number = ?", [(row.number,) for row in gone])
+        of_removed = _erase_removed(db, last)
         db.execute("DELETE FROM events WHERE seq <= ?", (last,))
         db.execute("DELETE FROM undone WHERE seq <= ?", (last,))
         value = json.dumps([last, checksum.hex()])
         db.execute("INSERT OR REPLACE INTO facts(name, value) VALUES ('folded', ?)", (value,))
         reached("fold-before-commit")
     reached("fold-after-commit")
-    return [row.photo for row in gone if row.photo is not None]
+    return [*(row.photo for row in gone if row.photo is not None), *of_removed]
+
+
+def _erase_removed(db: apsw.Connection, last: int) -> list[str]:
+    """Erase what is kept of classes whose removal cannot be undone any more; gives their photos."""
+    removed = (
+        "WITH RECURSIVE removed(number) AS (SELECT number FROM classes WHERE is_removed AND touched <= ? "
+        "UNION SELECT classes.number FROM classes, removed WHERE classes.parent = removed.number)"
+    )
+    theirs = "FROM samples WHERE home IN (SELECT number FROM removed)"
+    photos = [
+        photo for (photo,) in db.execute(f"{removed} SELECT photo {theirs}", (last,)) if photo is not None
+    ]
+    db.execute(f"{removed} DELETE {theirs}", (last,))
+    db.execute(f"{removed} DELETE FROM folded WHERE home IN (SELECT number FROM removed)", (last,))
+    return photos
 
 
 def _add_up(db: apsw.Connection, machine: Machine, rows: list[SampleRow]) -> None:
