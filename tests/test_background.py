@@ -290,7 +290,8 @@ def test_a_renewal_that_had_to_wait_begins_though_nothing_is_learned_any_more(rn
     wait_for(lambda: is_idle(clf))
     model, whitening = clf._model, clf._current_head().space.whitening
     model.upkeep._rest_until = time.monotonic() + 0.2
-    clf.partial_fit(X, y).predict(X[:1])
+    few = len(X) // 30  # more than a hundredth, so that one is due, and less than a twentieth
+    clf.partial_fit(X[:few], y[:few]).predict(X[:1])
     assert is_idle(clf)
     assert clf._current_head().space.whitening is whitening
     wait_for(lambda: clf._current_head().space.whitening is not whitening)
@@ -300,6 +301,19 @@ def test_a_renewal_that_had_to_wait_begins_though_nothing_is_learned_any_more(rn
     model.upkeep._rest_until = 0.0
     clf.predict(X[:1])
     assert (gate.n_begun, clf._current_head()) == (n_begun, head)  # nothing is due any more
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_renewal_does_not_wait_where_much_was_learned_unless_the_last_failed(rng, gate, has_failed):
+    clf, X, y = started(rng)
+    gate.set()
+    wait_for(lambda: is_idle(clf))
+    upkeep = clf._model.upkeep
+    upkeep._rest_until, upkeep._has_failed = time.monotonic() + 100.0, has_failed
+    n_begun = gate.n_begun
+    clf.partial_fit(X, y).predict(X[:1])
+    wait_for(lambda: is_idle(clf))
+    assert gate.n_begun == n_begun + (0 if has_failed else 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

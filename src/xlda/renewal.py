@@ -25,7 +25,7 @@ from xlda.moments.view import MomentsView
 
 A_FEW = 16  # rows that are brought in while others wait
 MOST_ROUNDS = 8  # of bringing in what was learned in the round before
-REST = 4.0  # times as long as it took, until the next begins: a fifth of the time is spent on them
+REST = 4.0  # times as long as it took, until the next begins, unless much was learned since
 AFTER_A_FAILURE = 60.0  # seconds until it is tried again
 
 log = logging.getLogger("xlda")
@@ -53,8 +53,8 @@ class Renewal:
 
     `make` is called in a thread with the moments as they are now; `take_over`, with the lock held, with the
     head that came of it and the weight that was learned since; `end`, with the lock held, when all is over,
-    with the seconds until the next should begin. Whoever makes this holds the lock; where `make` needs no
-    covariance, it takes less time `with_covariance=False`.
+    with the seconds until the next should begin, and whether it has failed. Whoever makes this holds the
+    lock; where `make` needs no covariance, it takes less time `with_covariance=False`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Renewal:
         known: Known,
         make: Callable[[Moments], Head],
         take_over: Callable[[Head, float], object],
-        end: Callable[[float], object],
+        end: Callable[[float, bool], object],
         with_covariance: bool,
     ) -> None:
         self._known, self._make, self._take_over, self._end = known, make, take_over, end
@@ -86,16 +86,16 @@ class Renewal:
         self._weight += weight
 
     def _run(self) -> None:
-        begin, rest = time.monotonic(), AFTER_A_FAILURE
+        begin, rest, has_failed = time.monotonic(), AFTER_A_FAILURE, True
         try:
             with alone():
                 self._renew()
-            rest = REST * (time.monotonic() - begin)
+            rest, has_failed = REST * (time.monotonic() - begin), False
         except Exception:
             log.exception("making a head beside the serving failed; the one there is goes on serving")
         finally:
             with self._known.lock:
-                self._end(rest)
+                self._end(rest, has_failed)
 
     def _renew(self) -> None:
         known = self._known

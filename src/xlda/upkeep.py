@@ -33,6 +33,7 @@ from xlda.search import Dense, Search, chosen_search, restored, saved_by
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
 MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
 BESIDE_A_LAYER = 0.1  # the least share where a layer's rows are fitted anew each time, which costs more
+MUCH = 0.05  # of all samples: once so many were learned since, the next renewal does not wait
 MOST_NOTED = 10_000  # changed rows noted one by one, beside two for each row
 
 log = logging.getLogger("xlda")
@@ -106,6 +107,7 @@ class Upkeep:
         self._saved_plan = saved_plan  # what the search was tuned to, while there is no head
         self._renewal: Renewal | None = None  # under way, beside the serving
         self._rest_until = 0.0  # of the clock that only goes on: no renewal before
+        self._has_failed = False  # the last one, so that the rest is needed whatever was learned
         self._is_overdue = False  # one is due, and could not begin yet
 
     def changed(self, rows: Rows, weight: float = 0.0) -> None:
@@ -227,8 +229,11 @@ class Upkeep:
         return rows if len(rows) == 1 else np.unique(rows)
 
     def _may_begin(self) -> bool:
-        under_way = self._renewal is not None and self._renewal.is_alive
-        return not under_way and time.monotonic() >= self._rest_until
+        """Whether none is under way and the last has rested, which it does not if much was learned since."""
+        if self._renewal is not None and self._renewal.is_alive:
+            return False
+        is_much = self.served is not None and self._weight > MUCH * self.served.total and not self._has_failed
+        return is_much or time.monotonic() >= self._rest_until
 
     def _begin(self, known: Known, scoring: Scoring, settled: Head | None) -> None:
         """Begin a renewal beside the serving, or bring the changed rows of this head among the others."""
@@ -243,9 +248,10 @@ class Upkeep:
                 unrenewed = weight if settled is None else self._weight
                 self._serve(Served(self.version, scoring, head, total, n_others), unrenewed)
 
-        def end(rest: float) -> None:
+        def end(rest: float, has_failed: bool) -> None:
             if self._renewal is renewal:
                 self._renewal, self._rest_until = None, time.monotonic() + rest
+                self._has_failed = has_failed
 
         make = self._new_head(known, scoring) if settled is None else settled.settled
         renewal = self._renewal = Renewal(known, make, take_over, end, with_covariance=settled is None)

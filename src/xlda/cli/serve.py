@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -59,6 +60,14 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    base_path: Annotated[
+        str,
+        typer.Option(
+            help="Where a proxy has it, as /shop, if not at the top.",
+            envvar="XLDA_BASE_PATH",
+            show_default=False,
+        ),
+    ] = "",
     backbone: Annotated[
         str | None,
         typer.Option(
@@ -123,6 +132,7 @@ def serve(
         token_file=token_file,
         allow_hosts=tuple(allow_host or ()),
         trusted_proxies=tuple(trusted_proxy or ()),
+        base_path=_path(base_path),
         backbone=backbone,
         keeping=Keeping(photos, int(photos_limit * 1e9), review, undo_days),
         limits=Limits(body=int(body_limit * 1e6), rate=rate),
@@ -145,6 +155,12 @@ def _file(name: str, option: str) -> Path:
     if not Path(name).is_file():
         raise typer.BadParameter(f"{option}: there is no file {name}.")
     return Path(name)
+
+
+def _path(text: str) -> str:
+    if text and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+/?", text):
+        raise typer.BadParameter(f"--base-path is like /shop; got {text!r}.")
+    return text.rstrip("/")
 
 
 def _check_variables() -> None:

@@ -51,6 +51,7 @@ class Settings:
     token_file: Path | None = None
     allow_hosts: Sequence[str] = ()
     trusted_proxies: Sequence[str] = ()
+    base_path: str = ""  # where a proxy has it
     backbone: str | None = None  # `NO_BACKBONE`: embeddings alone
     keeping: Keeping = field(default_factory=Keeping)
     limits: Limits = field(default_factory=Limits)
@@ -162,6 +163,7 @@ def _made(
         port=settings.port,
         ssl_certfile=certificate,
         ssl_keyfile=key,
+        root_path=settings.base_path,
         log_config=None,
         access_log=False,
         server_header=False,
