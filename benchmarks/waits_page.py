@@ -34,8 +34,8 @@ default it happens in the call that needs it, and the same calls give the same b
   none.
 - At most a fifth of the time is spent on renewals: after one, the next waits four times as long as it took,
   unless a twentieth more was learned since.
-- `save`, `to_linear` and another parameter renew where they are called, as ever. `view_to_save(renew=False).write(path)`
-  renews nothing and is written while others learn and ask.
+- `save`, `to_linear` and another parameter renew where they are called, as ever.
+  `view_to_save(renew=False).write(path)` renews nothing and is written while others learn and ask.
 
 What predicting needs is in the file, so that a classifier answers as soon as it is read."""
 WAITED = """\
