@@ -21,7 +21,7 @@ from xlda.service.docs_page import docs_page
 from xlda.service.gate import Gate, Hosts, Sessions
 from xlda.service.metrics import Metrics
 from xlda.service.problems import Problem
-from xlda.service.requests_in import needs, problem_response, service_of
+from xlda.service.requests_in import problem_response, scoped, service_of
 from xlda.service.service import Service
 from xlda.service.tokens import TokenFile
 
@@ -107,7 +107,7 @@ def _add_plain(app: FastAPI) -> None:
             found["failure"] = writer.failure
         return JSONResponse(found, 200 if found["ready"] else 503)
 
-    @app.get("/metrics", include_in_schema=False, dependencies=[needs("read")])
+    @app.get("/metrics", include_in_schema=False, dependencies=[scoped("read")])
     async def metrics(request: Request) -> Response:
         found = request.app.state.metrics
         service = service_of(request)

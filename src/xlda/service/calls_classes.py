@@ -18,8 +18,8 @@ from xlda.service.requests_in import (
     answered,
     asker_of,
     json_of,
-    needs,
     only_fields,
+    scoped,
     service_of,
     text_of,
 )
@@ -40,7 +40,7 @@ router = APIRouter()
 IfMatch = Annotated[str | None, Header(max_length=1000)]
 
 
-@router.get("/v1/classes", dependencies=[needs("read")], responses=responses(ClassesShape))
+@router.get("/v1/classes", dependencies=[scoped("read")], responses=responses(ClassesShape))
 async def list_classes(
     request: Request,
     q: Annotated[str, Query(max_length=200)] = "",
@@ -56,7 +56,7 @@ async def list_classes(
 @router.post(
     "/v1/classes",
     status_code=201,
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(ClassChangedShape, 409, 415, 507, status=201),
     openapi_extra=takes_json({"label": LABEL}),
 )
@@ -70,7 +70,7 @@ async def create_class(request: Request) -> Response:
 
 
 @router.get(
-    "/v1/classes/{class_id}", dependencies=[needs("read")], responses=responses(ClassDetailShape, 404)
+    "/v1/classes/{class_id}", dependencies=[scoped("read")], responses=responses(ClassDetailShape, 404)
 )
 async def one_class(request: Request, class_id: Id) -> Response:
     """A class with its samples, what to expect of it, and one sentence of advice."""
@@ -81,7 +81,7 @@ async def one_class(request: Request, class_id: Id) -> Response:
 
 @router.patch(
     "/v1/classes/{class_id}",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(ClassChangedShape, 404, 409, 412, 415, 507),
     openapi_extra=takes_json({"label": LABEL}),
 )
@@ -96,7 +96,7 @@ async def rename_class(request: Request, class_id: Id, if_match: IfMatch = None)
 
 @router.delete(
     "/v1/classes/{class_id}",
-    dependencies=[needs("admin")],
+    dependencies=[scoped("admin")],
     responses=responses(ClassChangedShape, 404, 409, 412, 507),
 )
 async def remove_class(
@@ -109,7 +109,7 @@ async def remove_class(
 
 @router.post(
     "/v1/classes/{class_id}:merge",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(ClassChangedShape, 404, 409, 412, 415, 507),
     openapi_extra=takes_json({"other": ID}),
 )
@@ -123,7 +123,7 @@ async def merge_classes(request: Request, class_id: Id, if_match: IfMatch = None
 
 
 @router.post(
-    "/v1/events/{seq}:undo", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+    "/v1/events/{seq}:undo", dependencies=[scoped("teach")], responses=responses(ChangedShape, 404, 409, 507)
 )
 async def undo_event(request: Request, seq: Seq) -> Response:
     """Undo an event; undoing what undid something does it again."""
@@ -133,7 +133,7 @@ async def undo_event(request: Request, seq: Seq) -> Response:
 
 @router.post(
     "/v1/events:undo",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(ChangedShape, 404, 409, 415, 507),
     openapi_extra=takes_json({"seqs": SEQS}, {"group": LABEL}),
 )

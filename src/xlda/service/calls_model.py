@@ -28,8 +28,8 @@ from xlda.service.requests_in import (
     asker_of,
     ids_of,
     json_of,
-    needs,
     only_fields,
+    scoped,
     service_of,
     text_of,
 )
@@ -59,7 +59,7 @@ PHOTO: dict[int | str, Any] = {
 }
 
 
-@router.get("/v1/model", dependencies=[needs("read")], responses=responses(AnyShape))
+@router.get("/v1/model", dependencies=[scoped("read")], responses=responses(AnyShape))
 async def model(request: Request) -> Response:
     """What the model is, how good it is, and what is kept of what."""
     service = service_of(request)
@@ -117,7 +117,7 @@ def use(service: Service) -> dict[str, Any]:
     }
 
 
-@router.get("/v1/model/history", dependencies=[needs("read")], responses=responses(AnyShape))
+@router.get("/v1/model/history", dependencies=[scoped("read")], responses=responses(AnyShape))
 async def history(request: Request) -> Response:
     """Expected accuracy with its interval, by `seq`."""
     service = service_of(request)
@@ -127,7 +127,7 @@ async def history(request: Request) -> Response:
     return JSONResponse({"history": [{"seq": seq, "time": at, **json.loads(text)} for seq, at, text in rows]})
 
 
-@router.get("/v1/confusable", dependencies=[needs("read")], responses=responses(AnyShape))
+@router.get("/v1/confusable", dependencies=[scoped("read")], responses=responses(AnyShape))
 async def confusable_pairs(request: Request) -> Response:
     """Pairs of classes that are taken for each other."""
     return JSONResponse({"pairs": confusable(service_of(request).engine)})
@@ -135,7 +135,7 @@ async def confusable_pairs(request: Request) -> Response:
 
 @router.get(
     "/v1/events",
-    dependencies=[needs("read")],
+    dependencies=[scoped("read")],
     responses={
         **refusals(),
         200: {"content": {"text/event-stream": {}}, "description": "Events as they happen."},
@@ -190,7 +190,7 @@ def _told(event: dict[str, Any]) -> str:
 # -- review
 
 
-@router.get("/v1/review", dependencies=[needs("read")], responses=responses(AnyShape))
+@router.get("/v1/review", dependencies=[scoped("read")], responses=responses(AnyShape))
 async def to_review(request: Request) -> Response:
     """Answers that a person should look at, those that look alike together."""
     service = service_of(request)
@@ -205,7 +205,7 @@ async def to_review(request: Request) -> Response:
 
 @router.post(
     "/v1/review:apply",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(FeedbackShape, 404, 409, 415, 507),
     openapi_extra=takes_json(
         {"ids": IDS, "label": LABEL}, {"ids": IDS, "dismiss": YES}, {"ids": IDS, "not": ID}
@@ -245,7 +245,7 @@ PhotoSize = Annotated[int, Query(ge=16, le=512)]
 
 @router.get(
     "/v1/samples/{sample_id}/photo",
-    dependencies=[needs("read")],
+    dependencies=[scoped("read")],
     responses={**refusals(404), **PHOTO},
 )
 async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512) -> Response:
@@ -264,7 +264,7 @@ async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512
 
 @router.get(
     "/v1/classes/{class_id}/photo",
-    dependencies=[needs("read")],
+    dependencies=[scoped("read")],
     responses={**refusals(404), **PHOTO},
 )
 async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) -> Response:
@@ -280,7 +280,7 @@ async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) 
 
 @router.get(
     "/v1/review/{item_id}/photo",
-    dependencies=[needs("read")],
+    dependencies=[scoped("read")],
     responses={**refusals(404), **PHOTO},
 )
 async def photo_of_review(request: Request, item_id: Id, size: PhotoSize = 512) -> Response:

@@ -30,8 +30,8 @@ from xlda.service.requests_in import (
     ids_of,
     json_of,
     media_type,
-    needs,
     only_fields,
+    scoped,
     service_of,
     text_of,
 )
@@ -78,7 +78,7 @@ def _check_kind(kind: str, *kinds: str) -> None:
 
 @router.post(
     "/v1/predict",
-    dependencies=[needs("read")],
+    dependencies=[scoped("read")],
     responses={
         **responses(PredictionShape, 415),
         200: {"model": PredictionShape | PredictionsShape, "description": "What they are."},
@@ -146,7 +146,7 @@ def _check_backbone(request: Request, service: Service) -> None:
 @router.post(
     "/v1/samples",
     status_code=201,
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(TaughtShape, 415, 507, status=201),
     openapi_extra=_takes(*IMAGES),
 )
@@ -190,7 +190,7 @@ def _looks_like_another(service: Service, label: Any, judged: dict[str, Any]) ->
 
 @router.post(
     "/v1/samples:batch",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(LearnedShape, 415, 507),
     openapi_extra=_takes(NPZ),
 )
@@ -228,7 +228,7 @@ def _taught_samples(service: Service, content: bytes) -> tuple[list[NewSample], 
 
 @router.patch(
     "/v1/samples/{sample_id}",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(ChangedShape, 404, 409, 415, 507),
     openapi_extra=takes_json({"label": LABEL}),
 )
@@ -239,7 +239,7 @@ async def relabel(request: Request, sample_id: Id) -> Response:
 
 @router.post(
     "/v1/samples:relabel",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(ChangedShape, 404, 409, 415, 507),
     openapi_extra=takes_json({"ids": IDS, "label": LABEL}),
 )
@@ -258,7 +258,9 @@ async def _relabel(request: Request, ids: list[str] | None) -> Response:
 
 
 @router.delete(
-    "/v1/samples/{sample_id}", dependencies=[needs("teach")], responses=responses(ChangedShape, 404, 409, 507)
+    "/v1/samples/{sample_id}",
+    dependencies=[scoped("teach")],
+    responses=responses(ChangedShape, 404, 409, 507),
 )
 async def forget(request: Request, sample_id: Id) -> Response:
     """Forget a sample, as if it had never been."""
@@ -267,7 +269,7 @@ async def forget(request: Request, sample_id: Id) -> Response:
 
 @router.post(
     "/v1/predictions/{prediction_id}/feedback",
-    dependencies=[needs("teach")],
+    dependencies=[scoped("teach")],
     responses=responses(FeedbackShape, 404, 409, 410, 415, 507),
     openapi_extra=takes_json({"correct": YES}, {"label": LABEL}, {"not": ID}, {"unknown": YES}),
 )

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from xlda.errors import XLDAError
 from xlda.service.backup import backup, image_folder
 from xlda.service.problems import Problem
-from xlda.service.requests_in import media_type, needs, service_of
+from xlda.service.requests_in import media_type, scoped, service_of
 from xlda.service.service import NOT_EMPTY
 from xlda.service.shapes import ChangedShape, refusals, responses
 from xlda.service.writer import LEAST_FREE
@@ -22,7 +22,7 @@ router = APIRouter()
 
 @router.get(
     "/v1/export",
-    dependencies=[needs("admin")],
+    dependencies=[scoped("admin")],
     responses={
         **refusals(),
         200: {"content": {"application/zip": {}}, "description": "A zip file."},
@@ -46,7 +46,7 @@ async def export(
 
 @router.post(
     "/v1/import",
-    dependencies=[needs("admin")],
+    dependencies=[scoped("admin")],
     responses=responses(ChangedShape, 409, 415, 507),
     openapi_extra={
         "requestBody": {

@@ -45,7 +45,7 @@ def service_of(request: Request) -> Service:
     return found
 
 
-def needs(scope: str) -> Any:
+def scoped(scope: str) -> Any:
     """A dependency: who asks has this scope, and says nothing twice."""
 
     async def check(request: Request) -> Token:
