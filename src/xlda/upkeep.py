@@ -150,6 +150,18 @@ class Upkeep:
             self._begin(known, scoring, settled=None if due or head.wants_renewal else head)
         return head
 
+    def begin_if_due(self, known: Known, scoring: Scoring, renew: float) -> bool:
+        """Begin a renewal beside the serving where one is due, though nobody asks; whether there is a head.
+
+        Rows that have changed are left to it, or to the next who asks.
+        """
+        last = self.served
+        if last is None or last.scoring != scoring:
+            return False
+        if self._is_due(last, renew, known.moments, known.layer_rows) and self._may_begin():
+            self._begin(known, scoring, settled=None)
+        return True
+
     @property
     def can_begin_at_last(self) -> bool:
         """Whether a renewal that had to wait can begin, even if nothing was learned since."""

@@ -286,6 +286,15 @@ class Learner(Editing, Calibrating):
         head = self._current_head()
         return {**self._model.nbytes, **head.nbytes}
 
+    def renew_if_due(self) -> None:
+        """Begin a renewal where one is due, though nobody asks: for those who learn with `background=True`.
+
+        It is made beside the learning; only the very first head is made here.
+        """
+        with self._locked("renew_if_due") as model:
+            if not model.upkeep.begin_if_due(model, self._scoring(), self.renew) and model.moments.n_seen:
+                self._current_head()
+
     # -- on disk
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -174,7 +174,7 @@ class Engine:
         return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
 
     def _snapshot(self) -> tuple[int, Snapshot | None]:
-        """The model as it is now, and its last event. Where it is to be renewed, that is begun."""
+        """The model as it is now, and its last event."""
         machine = self.machine
         with machine.lock:  # whole events, and no more than a moment
             if not machine.is_started:
@@ -201,7 +201,8 @@ class Engine:
                         was_measured = self._measure()
                     if was_measured:
                         rest_until = time.monotonic() + REST * (time.monotonic() - now)
-                self._snapshot()  # so that who asks after a while finds what was learned taken in
+                if self.machine.is_started:  # so that who asks after a while finds what was learned taken in
+                    self.machine.classifier.renew_if_due()
                 self.review.flush()
                 if self._checkpoint_is_due():
                     self.checkpoint()
