@@ -8,6 +8,7 @@ import io
 import logging
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from xlda.service.writer import ChangePlan, Reply, Wanted
 T = TypeVar("T")
 
 NOT_EMPTY = "This service has learned something already. Start one with a new model for that."
+AT_ONCE_ASIDE, ASIDE_SECONDS = 20.0, 2.0  # answers put aside: so many at once, then one every so often
 UNSURE = 0.5  # of the probability, or of being known: below that, somebody should look
 
 logger = logging.getLogger("xlda.service")
@@ -97,6 +99,7 @@ class Service:
 
     def end_streams(self) -> None:
         """Let those who listen to events go."""
+        self._to_put_aside, self._put_aside_at = AT_ONCE_ASIDE, time.monotonic()
         self.is_ready = False
         self.hub.close()
 
@@ -260,9 +263,21 @@ class Service:
             or judged["probability"] < UNSURE
             or (judged["p_known"] is not None and judged["p_known"] < UNSURE)
         )
-        if not is_unsure or not self.engine.keeping.review or len(self._aside) >= 8:
+        if not is_unsure or not self.engine.keeping.review or not self._may_put_aside():
             return
         self._run_aside(self._put_aside(content, embedding, judged))
+
+    def _may_put_aside(self) -> bool:
+        """Whether a person would come to look at one more, and it takes nothing from those who ask."""
+        now = time.monotonic()
+        self._to_put_aside = min(
+            AT_ONCE_ASIDE, self._to_put_aside + (now - self._put_aside_at) / ASIDE_SECONDS
+        )
+        self._put_aside_at = now
+        if self._to_put_aside < 1.0:
+            return False
+        self._to_put_aside -= 1.0
+        return True
 
     def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
