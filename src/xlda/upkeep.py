@@ -27,13 +27,13 @@ from xlda.head.plain_space import PlainSpace
 from xlda.head.stored import head_from_section, head_to_section, is_kept_in_files, unrenewed_weight
 from xlda.labels import Labels, LabelTable
 from xlda.moments import Moments
-from xlda.renewal import Known, Renewal
+from xlda.renewal import REST, Known, Renewal
 from xlda.search import Dense, Search, chosen_search, restored, saved_by
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
 MOST_SHARE = 0.25  # of all samples, that may be learned without renewing it
 BESIDE_A_LAYER = 0.1  # the least share where a layer's rows are fitted anew each time, which costs more
-MUCH = 0.05  # of all samples: once so many were learned since, the next renewal does not wait
+MUCH = 0.05  # of all samples: once so many were learned since, the next renewal waits less
 MOST_NOTED = 10_000  # changed rows noted one by one, beside two for each row
 
 log = logging.getLogger("xlda")
@@ -107,6 +107,7 @@ class Upkeep:
         self._saved_plan = saved_plan  # what the search was tuned to, while there is no head
         self._renewal: Renewal | None = None  # under way, beside the serving
         self._rest_until = 0.0  # of the clock that only goes on: no renewal before
+        self._rest_until_much = 0.0  # the same where much was learned since
         self._has_failed = False  # the last one, so that the rest is needed whatever was learned
         self._is_overdue = False  # one is due, and could not begin yet
 
@@ -205,7 +206,12 @@ class Upkeep:
         return self._saved_plan if saved is None else saved
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_renewal": None, "_rest_until": 0.0}  # which are of this process alone
+        return {
+            **self.__dict__,
+            "_renewal": None,
+            "_rest_until": 0.0,
+            "_rest_until_much": 0.0,
+        }  # which are of this process alone
 
     # -- how it works
 
@@ -241,11 +247,11 @@ class Upkeep:
         return rows if len(rows) == 1 else np.unique(rows)
 
     def _may_begin(self) -> bool:
-        """Whether none is under way and the last has rested, which it does not if much was learned since."""
+        """Whether none is under way and the last has rested: as long as it took if much was learned since."""
         if self._renewal is not None and self._renewal.is_alive:
             return False
         is_much = self.served is not None and self._weight > MUCH * self.served.total and not self._has_failed
-        return is_much or time.monotonic() >= self._rest_until
+        return time.monotonic() >= (self._rest_until_much if is_much else self._rest_until)
 
     def _begin(self, known: Known, scoring: Scoring, settled: Head | None) -> None:
         """Begin a renewal beside the serving, or bring the changed rows of this head among the others."""
@@ -263,7 +269,7 @@ class Upkeep:
         def end(rest: float, has_failed: bool) -> None:
             if self._renewal is renewal:
                 self._renewal, self._rest_until = None, time.monotonic() + rest
-                self._has_failed = has_failed
+                self._rest_until_much, self._has_failed = time.monotonic() + rest / REST, has_failed
 
         make = self._new_head(known, scoring) if settled is None else settled.settled
         renewal = self._renewal = Renewal(known, make, take_over, end, with_covariance=settled is None)
