@@ -127,7 +127,7 @@ def test_photos_are_taught_and_predicted(service, shop, tmp_path):
 
 @pytest.mark.parametrize(
     ("photo", "expected"),
-    [(JPEG, "image/jpeg"), (PNG, "image/png"), (WEBP, "image/webp"), (b"GIF89a", "application/octet-stream")],
+    [(JPEG, "image/jpeg"), (PNG, "image/png"), (WEBP, "image/webp"), (b"GIF89a", "image/jpeg")],
 )
 def test_what_a_photo_is_is_told_by_its_first_bytes(service, shop, photo, expected):
     try:

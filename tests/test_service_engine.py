@@ -16,6 +16,8 @@ pytest.importorskip("apsw", reason="the service needs the extra `serve`")
 
 import xlda
 from xlda import XLDA
+from xlda._internal.model_lock import locked_model
+from xlda.errors import ServedModelError
 from xlda.service import plans
 from xlda.service.changes import NewSample
 from xlda.service.engine import Engine, Keeping
@@ -346,4 +348,48 @@ def test_a_removed_class_is_erased_once_it_cannot_be_undone(tmp_path: Path) -> N
     assert list(engine.photos.names()) == [64 * "b"]
     shop.reopen(is_killed=True)
     assert sorted(str(label) for label in shop.engine.book.by_label) == ["cherry", "fig", "nut"]
+    shop.engine.close()
+
+
+def test_commands_leave_a_model_alone_that_has_a_log(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    shop.teach(5)
+    shop.engine.close()
+    before = shop.path.read_bytes()
+    with (
+        pytest.raises(ServedModelError, match=r"belongs to a service, whose log in shop\.xlda\.service"),
+        locked_model(shop.path),
+    ):
+        pass
+    assert shop.path.read_bytes() == before
+    copy = tmp_path / "elsewhere" / "shop.xlda"
+    copy.parent.mkdir()
+    copy.write_bytes(before)
+    with locked_model(copy):
+        pass
+    Engine.open(shop.path).abandon()  # the service itself may, and the lock is free
+
+
+def test_what_stands_in_the_way_of_an_undo_is_what_is_still_in_force(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    taught = shop.change("learn", plans.teach(NewSample(-np.ones(WIDTH, np.float32), "apple"), [], None)).body
+    moved = [
+        shop.change("relabel", plans.relabel([taught["id"]], label)).body["seq"] for label in ("fig", "nut")
+    ]
+    shop.change("undo", plans.undo(moved[1:]))
+    with pytest.raises(Problem, match=f"event {moved[0]} changed one of its samples") as problem:
+        shop.change("undo", plans.undo([taught["seq"]]))
+    assert problem.value.more == {"by": moved[0]}
+    shop.change("undo", plans.undo(moved[:1]))
+    shop.change("undo", plans.undo([taught["seq"]]))
+    assert shop.engine.book.n_samples() == 0
+    one, two = (shop.change("create", plans.create_class(label)).body["id"] for label in ("kiwi", "lime"))
+    named = [shop.change("rename", plans.rename_class(one, label, None)).body["seq"] for label in ("a", "b")]
+    shop.change("undo", plans.undo(named[1:]))
+    merged = shop.change("merge", plans.merge_classes(two, one, None)).body["seq"]
+    with pytest.raises(Problem, match=f"event {merged} changed class"):
+        shop.change("undo", plans.undo(named[:1]))
+    shop.change("create", plans.create_class("a"))
+    with pytest.raises(Problem, match="Rename that one first, then undo"):
+        shop.change("undo", plans.undo([merged]))
     shop.engine.close()

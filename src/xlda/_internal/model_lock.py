@@ -54,11 +54,26 @@ class ModelLock:
         """Whether this process has it."""
         return self._process == os.getpid() and self._file is not None
 
-    def take(self, wait: float = 0.0) -> None:
-        """Take it, unless this process has it; where others hold it for `wait` seconds, LockedModelError."""
+    def take(self, wait: float = 0.0, for_service: bool = False) -> None:
+        """Take it, unless this process has it; where others hold it for `wait` seconds, LockedModelError.
+
+        A model that has the log of a service beside it is that service's alone: the log would not know.
+        """
         with self.turn:
             if self._file is None:
                 self._file = _taken(self.model, self._name, wait)
+                if not for_service:
+                    self._check_no_log()
+
+    def _check_no_log(self) -> None:
+        folder = self.model.with_name(f"{self.model.name}.service")
+        if (folder / "log.sqlite").exists():
+            self.give_back()
+            raise ServedModelError(
+                f"{self._name} belongs to a service, whose log in {folder.name} would not know of the "
+                "change. Start it with `xlda serve` and change it there, or change a copy that is in "
+                "another folder."
+            )
 
     def give_back(self) -> None:
         """Let others change the model; where this process does not have the lock, nothing happens."""
@@ -127,7 +142,10 @@ def _check_served(model: Path, name: str) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if _is_running(process):
-        raise ServedModelError(f"{name} is being served at {url}: use --server {url}.")
+        raise ServedModelError(
+            f"{name} is being served at {url}: use --server {url} with `xlda learn`, `predict` and "
+            f"`backup`, or the calls that {url}docs lists."
+        )
 
 
 def _is_running(process: int) -> bool:

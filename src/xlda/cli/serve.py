@@ -143,6 +143,8 @@ def serve(
 
         embed_again(model, backbone, settings.keeping, _say_now)
     run(settings, _say_now)
+    sys.stderr.flush()
+    os._exit(0)  # all is on disk; threads that still compute could hold up the end of the interpreter
 
 
 def _say_now(text: str) -> None:

@@ -214,7 +214,7 @@ class Transaction:
     def set_there(self, row: ClassRow, is_there: bool) -> None:
         """Have a class again that was made, or be without it; it has no samples."""
         if is_there:
-            self.check_free(row.label)
+            self.check_free_again(row.label)
             self.steps.append(["name", row.id, row.label])
         else:
             self.steps.append(["drop", row.id])
@@ -227,6 +227,17 @@ class Transaction:
         self.check_free(label)
         self._set(row, "label", row.label, label)
         self.steps.append(["name", row.id, label])
+
+    def check_free_again(self, label: Label) -> None:
+        """Refuse to give a label back that another class has by now."""
+        taken = self.labelled(label)
+        if taken is not None:
+            raise Problem(
+                409,
+                f"There is another class {label} by now. Rename that one first, then undo; after that the "
+                "two can be merged.",
+                class_id=taken.id,
+            )
 
     def check_free(self, label: Label) -> None:
         """Refuse a label that another class has."""
@@ -255,7 +266,7 @@ class Transaction:
 
     def unmerge(self, other: ClassRow, base: Block | None) -> None:
         """Make a class that was merged one of its own again, with the samples that it then has."""
-        self.check_free(other.label)
+        self.check_free_again(other.label)
         into = self.root(other)
         block = self.block(other)
         if base is not None:
@@ -277,7 +288,7 @@ class Transaction:
 
     def unremove(self, row: ClassRow, base: Block | None) -> None:
         """Have a class again that was removed."""
-        self.check_free(row.label)
+        self.check_free_again(row.label)
         self._set(row, "is_removed", 1, 0, None if base is None else base.to_json())
         if base is None:
             self.steps.append(["name", row.id, row.label])

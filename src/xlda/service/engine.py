@@ -96,7 +96,7 @@ class Engine:
         if places.model.is_dir():
             raise IsADirectoryError(f"{path} is a folder; a model is a file.")
         lock = ModelLock(path)
-        lock.take()
+        lock.take(for_service=True)
         try:
             finish_restore(places)
             return cls(places, keeping or Keeping(), lock, vfs)
@@ -253,6 +253,8 @@ class Engine:
     def _checkpoint_is_due(self) -> bool:
         if self.machine.seq == self.saved_seq or not self.machine.is_started:
             return False
+        if not self.places.model.exists():  # which commands look for
+            return True
         n_samples = self.machine.seq - self.saved_seq
         return time.monotonic() - self._saved_at > BETWEEN_CHECKPOINTS or n_samples > MANY
 

@@ -327,6 +327,8 @@ def require(scope: Any, needed: str) -> Token:
     """Who asks, if he may: 401 where nobody known does, 403 where he may not."""
     token: Token | None = scope["xlda.token"]
     if token is None:
+        if any(name == b"authorization" for name, _ in scope["headers"]):
+            raise Problem(401, "This token is not known here, or not any more. `xlda token add` makes one.")
         raise Problem(401, "This service needs a token: send the header `Authorization: Bearer TOKEN`.")
     if not token.may(needed):
         raise Problem(403, f"The token {token.name} may not do that: it needs the scope {needed}.")

@@ -91,7 +91,7 @@ def relabel(ids: Sequence[str], label: Label) -> ChangePlan:
             old = sorted({str(homes[row.id].label) for row in moved})
             told = {"old": old[0] if len(old) == 1 else old, "new": str(to.label), "class_id": to.id}
             change.about |= {**told, "n": len(moved), "sample_ids": [row.id for row in moved][:100]}
-        return {}
+        return {"label": str(to.label), "class_id": to.id, "new_class": bool(change.new_classes)}
 
     return plan
 

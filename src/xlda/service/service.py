@@ -74,6 +74,7 @@ class Service:
         self._judging = ThreadPoolExecutor(2, "xlda-judge")
         self._reading = ThreadPoolExecutor(2, "xlda-read")
         self._aside: set[asyncio.Task[None]] = set()
+        self._to_put_aside, self._put_aside_at = AT_ONCE_ASIDE, time.monotonic()
         self.is_ready = self._is_exchanging = False
 
     def start(self) -> None:
@@ -99,7 +100,6 @@ class Service:
 
     def end_streams(self) -> None:
         """Let those who listen to events go."""
-        self._to_put_aside, self._put_aside_at = AT_ONCE_ASIDE, time.monotonic()
         self.is_ready = False
         self.hub.close()
 

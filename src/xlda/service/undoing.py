@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from xlda.service.changes import ClassRow, SampleRow, Transaction
@@ -88,11 +89,11 @@ def _turn_class(change: Transaction, seq: int, effect: list[Any]) -> None:
         base = Block.from_json(more[0])
     if field == "label":
         if row.label != after or not row.is_current:
-            raise _in_the_way(seq, row)
+            raise _in_the_way(change, seq, row)
         change.rename(row, before)
     elif field == "is_removed":
         if bool(row.is_removed) != bool(after) or row.parent is not None:
-            raise _in_the_way(seq, row)
+            raise _in_the_way(change, seq, row)
         change.unremove(row, base) if after else change.remove(row)
     else:
         _turn_parent(change, seq, row, before, after, base)
@@ -104,24 +105,37 @@ def _turn_parent(
     if after is not None:  # it was a merge
         into = _class(change, after)
         if row.parent != into.number or not change.root(into).is_current:
-            raise _in_the_way(seq, row if row.parent != into.number else change.root(into))
+            raise _in_the_way(change, seq, row if row.parent != into.number else change.root(into))
         change.unmerge(row, base)
         return
     assert before is not None
     into = _class(change, before)
     for one_of_two in (row, into):
         if not one_of_two.is_current:
-            raise _in_the_way(seq, one_of_two)
+            raise _in_the_way(change, seq, one_of_two)
     change.merge(into, row)
 
 
-def _in_the_way(seq: int, row: ClassRow) -> Problem:
+def _in_the_way(change: Transaction, seq: int, row: ClassRow) -> Problem:
+    by = _newest_in_force(change, seq, "classes", row.id) or row.touched
     return Problem(
         409,
-        f"Event {seq} cannot be undone, since event {row.touched} changed class {row.label} later. Undo that "
-        "first.",
-        by=row.touched,
+        f"Event {seq} cannot be undone, since event {by} changed class {row.label} later. Undo that first.",
+        by=by,
     )
+
+
+def _newest_in_force(change: Transaction, seq: int, part: str, name: str) -> int | None:
+    """The last event that changed a class or a sample after this one, and was not undone itself."""
+    later = change.db.execute(
+        "SELECT seq, body FROM events WHERE seq > ? AND undoes IS NULL AND instr(body, ?) AND seq NOT IN "
+        "(SELECT seq FROM undone) ORDER BY seq DESC",
+        (seq, name),
+    )
+    for number, body in later:
+        if any(effect[0] == name for effect in json.loads(body).get(part, [])):
+            return int(number)
+    return None
 
 
 def _turn_samples(change: Transaction, seq: int, effects: list[list[Any]]) -> None:
@@ -137,14 +151,15 @@ def _turn_samples(change: Transaction, seq: int, effects: list[list[Any]]) -> No
             raise Problem(409, f"A sample of event {seq} was learned too long ago to be changed by itself.")
         home = None if row.home is None else change.numbered(row.home)
         if (home and home.id) != after:
+            by = _newest_in_force(change, seq, "samples", sample_id) or row.touched
             raise Problem(
                 409,
-                f"Event {seq} cannot be undone, since event {row.touched} changed one of its samples later. "
-                "Undo that first.",
-                by=row.touched,
+                f"Event {seq} cannot be undone, since event {by} changed one of its samples later. Undo that "
+                "first.",
+                by=by,
             )
         if home is not None and not change.root(home).is_current:
-            raise _in_the_way(seq, change.root(home))
+            raise _in_the_way(change, seq, change.root(home))
         run.append(row)
         target = before
     if run:
