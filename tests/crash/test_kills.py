@@ -26,7 +26,7 @@ from crash.clients import WEIGHTS
 from crash.process import MODEL, WRAPPER, Served
 from crash.run import OF_FOLDS, POINTS, WITHOUT_REMOVAL
 from crash.shop import running
-from xlda.service import faults, reembedding
+from xlda.service import exchanging, faults
 from xlda.service.backup import backup
 from xlda.service.engine import Engine
 from xlda.service.places import ServicePlaces
@@ -139,11 +139,11 @@ def test_an_exchange_of_models_that_was_killed_is_finished_by_the_next_start(tmp
         if next(left, None) is None:
             raise Ended
 
-    monkeypatch.setattr(reembedding, "reached", reached)
+    monkeypatch.setattr(exchanging, "reached", reached)
     with suppress(Ended):
-        reembedding._exchange(old, new)
-    monkeypatch.setattr(reembedding, "reached", lambda name: None)
-    reembedding.finish_exchange(old)
+        exchanging.exchange(old, new)
+    monkeypatch.setattr(exchanging, "reached", lambda name: None)
+    exchanging.finish_exchange(old)
     former = ServicePlaces(tmp_path / f"{MODEL}.before-1")
     for places, text in ((old, "new"), (former, "old")):
         assert places.model.read_text() == text

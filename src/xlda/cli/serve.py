@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -117,6 +118,9 @@ def serve(
     _check_variables()
     if tls is not None and AUTO in tls:
         raise typer.BadParameter("--tls auto comes with the page; until then give a certificate and its key.")
+    for package in ("fastapi", "uvicorn"):  # which are imported later, beside the reading of the model
+        if find_spec(package) is None:
+            raise needs("`xlda serve`", package, "serve")
     try:
         from xlda.service.engine import Keeping
         from xlda.service.server import Settings

@@ -68,11 +68,14 @@ class Engine:
         self, places: ServicePlaces, keeping: Keeping, lock: ModelLock, vfs: str | None = None
     ) -> None:
         self.places, self.keeping, self._lock, self._vfs = places, keeping, lock, vfs
-        places.make_folder()
-        with ThreadPoolExecutor(1) as pool:  # which looks at every photo
-            store = pool.submit(PhotoStore, places.photos, keeping.photo_bytes)
-            self.db, self.machine = started(places, read_classifier(places.model), vfs)
-            self.photos = store.result()
+        with ThreadPoolExecutor(1) as pool:  # the store looks at every photo
+            reading = pool.submit(read_classifier, places.model)
+            has_photos = places.folder.exists()
+            store = PhotoStore(places.photos, keeping.photo_bytes) if has_photos else None
+            classifier = reading.result()
+        places.make_folder()  # and not before: what is no model gets none
+        self.db, self.machine = started(places, classifier, vfs)
+        self.photos = store or PhotoStore(places.photos, keeping.photo_bytes)
         self.log_id = str(self._fact("log"))
         self.book = Book.load(self.db, self.machine)
         last = logs.last_position(self.db)

@@ -1,21 +1,14 @@
-"""Another backbone: a new model made of the photos that are kept, beside the old one, which then gives way.
-
-The exchange of the two is noted in a file first, so that whatever ends it in the middle, the next start goes
-on with it.
-"""
+"""Another backbone: a new model made of the photos that are kept, beside the old one, which gives way."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xlda._internal.built_in import DEFAULT_BACKBONE
-from xlda._internal.files import flush_to_disk, write_whole
 from xlda._internal.progress import Progress
 from xlda.backbones import Backbone, load
 from xlda.labels import Label
@@ -24,7 +17,7 @@ from xlda.service import log as logs
 from xlda.service import plans
 from xlda.service.changes import NewSample, Transaction
 from xlda.service.engine import Engine, Keeping
-from xlda.service.faults import reached
+from xlda.service.exchanging import exchange, finish_exchange, remove
 from xlda.service.log import LogPosition
 from xlda.service.places import ServicePlaces
 
@@ -52,7 +45,7 @@ def reembed(model: Path, backbone_name: str | None, keeping: Keeping, say: Calla
             say(f"{model} is of the backbone {backbone.name} already; nothing is embedded again.")
             return
         new = _made(old, backbone, say)
-        name = _exchange(old.places, new)
+        name = exchange(old.places, new)
     finally:
         old.abandon()
     say(f"The model as it was is kept as {name}, with its log beside it.")
@@ -61,7 +54,7 @@ def reembed(model: Path, backbone_name: str | None, keeping: Keeping, say: Calla
 def _made(old: Engine, backbone: Backbone, say: Callable[[str], object]) -> ServicePlaces:
     """A model of another backbone, with its log and photos."""
     places = ServicePlaces.of(old.places.model.with_name(f"{old.places.model.name}.reembedded"))
-    _remove(places)
+    remove(places)
     samples = list(_samples(old))
     photos = [one for one in samples if one.photo is not None and old.photos.read(one.photo) is not None]
     new = Engine.open(places.model, old.keeping)
@@ -127,59 +120,3 @@ def _report(
         named = ", ".join(sorted(lost)[:NAMED])
         more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
         say(f"Without any photo, and so without samples now: {named}{more}.")
-
-
-# -- the exchange
-
-
-def _note(places: ServicePlaces) -> Path:
-    return places.model.with_name(f"{places.model.name}.exchange")
-
-
-def _exchange(old: ServicePlaces, new: ServicePlaces) -> str:
-    """Put the new model in the place of the old one; gives what that is called now."""
-    number = 1
-    while _former(old, number).model.exists() or _former(old, number).folder.exists():
-        number += 1
-    write_whole(_note(old), json.dumps({"number": number}).encode())
-    reached("exchange-begun")
-    finish_exchange(old)
-    return _former(old, number).model.name
-
-
-def _former(places: ServicePlaces, number: int) -> ServicePlaces:
-    return ServicePlaces(places.model.with_name(f"{places.model.name}.before-{number}"))
-
-
-def finish_exchange(places: ServicePlaces) -> None:
-    """Go on with an exchange that was begun, if there is one: each step is done once, whoever does it."""
-    note = _note(places)
-    if not note.exists():
-        return
-    number: Any = json.loads(note.read_bytes())["number"]
-    former = _former(places, number)
-    new = ServicePlaces(places.model.with_name(f"{places.model.name}.reembedded"))
-    for here, there, then in (
-        (places.folder, former.folder, new.folder),
-        (places.model, former.model, new.model),
-    ):
-        if not there.exists() and here.exists():
-            here.rename(there)
-            reached("exchange-old-moved")
-        if then.exists():
-            then.rename(here)
-            reached("exchange-new-moved")
-    flush_to_disk(places.model.parent)
-    note.unlink()
-    flush_to_disk(places.model.parent)
-    _remove(new)
-
-
-def _remove(places: ServicePlaces) -> None:
-    """Remove what an attempt that was ended has left."""
-    import shutil
-
-    shutil.rmtree(places.folder, ignore_errors=True)
-    for name in (places.model, Path(f"{places.model}.lock")):
-        if os.path.lexists(name):
-            name.unlink()

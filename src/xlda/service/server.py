@@ -23,13 +23,12 @@ import uvicorn
 
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
-from xlda.service.app import made_app
 from xlda.service.connections import CarefulConnection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
+from xlda.service.exchanging import finish_exchange
 from xlda.service.gate import Hosts
 from xlda.service.places import ServicePlaces
-from xlda.service.reembedding import finish_exchange
 from xlda.service.service import Limits, Service, new_secret
 from xlda.service.tokens import TokenFile
 
@@ -66,7 +65,11 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     finish_exchange(ServicePlaces.of(settings.model))
     is_new = not settings.model.exists()
     listening = _listening(settings)
-    engine, backbone, why_not = _opened(settings, vfs)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(_opened, settings, vfs)
+        import xlda.service.app  # noqa: F401 (which takes as long as to read a model)
+
+        engine, backbone, why_not = opening.result()
     try:
         server = _made(settings, engine, backbone, why_not, say, is_new)
     except BaseException:
@@ -120,7 +123,7 @@ def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
     folders = [settings.model.parent.absolute(), ServicePlaces.of(settings.model).model.parent]
     own = ModelBackbone(None if chosen == NO_BACKBONE else chosen, settings.model.name, folders)
     with ThreadPoolExecutor(1) as pool:
-        if not settings.model.exists() and chosen != NO_BACKBONE:
+        if chosen != NO_BACKBONE:
             pool.submit(_warm)
         engine = Engine.open(settings.model, settings.keeping, vfs)
     if chosen == NO_BACKBONE:
@@ -153,6 +156,8 @@ def _made(
 ) -> HttpServer:
     tokens = None if settings.token_file is None else TokenFile(settings.token_file)
     hosts = Hosts((*settings.allow_hosts, settings.host))
+    from xlda.service.app import made_app
+
     app, within = made_app(
         lambda: Service(engine, backbone, why_not, settings.limits), hosts, tokens, _secret(engine)
     )

@@ -13,13 +13,12 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import PIL.Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import write_whole
-from xlda.backbones import Backbone
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.photos.decoding import BadImage, OtherFormat, TooManyPixels
@@ -34,6 +33,9 @@ from xlda.service.problems import Problem
 from xlda.service.recent import Recent
 from xlda.service.tokens import Token
 from xlda.service.writer import ChangePlan, Reply, Wanted
+
+if TYPE_CHECKING:
+    from xlda.backbones import Backbone
 
 T = TypeVar("T")
 
