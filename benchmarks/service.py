@@ -48,6 +48,14 @@ def model_of(drawn: Drawn, path: Path) -> None:
     clf.save(path)
 
 
+def settle(service: Served) -> None:
+    """Wait until a service that has just started has measured how good its model is, which takes a core."""
+    line, until = service.line(), time.perf_counter() + 120
+    while line.call("GET", "/v1/model")["expected_accuracy"] is None and time.perf_counter() < until:
+        time.sleep(1.0)
+    time.sleep(5.0)
+
+
 def photos_of(folder: Path, n: int) -> list[bytes]:
     """Some photos, scaled so that their long side has 1,600 pixels."""
     files = sorted(folder.rglob("*.jpg"))
@@ -295,6 +303,7 @@ def main() -> None:
         results["start"] = spread(starts)
         with served(path) as service:
             results["resident at start"] = service.resident()
+            settle(service)
             for name, measure in steps(service, photos, drawn, Path(folder), arguments):
                 if arguments.only is None or name in arguments.only:
                     results[name] = measure()

@@ -23,7 +23,7 @@ OFTEN = {  # so that everything happens in a life of a second
     "xlda.service.starting.AT_ONCE": 50,
     "xlda.service.folding.AT_ONCE": 20,
 }
-TO_REACH = 20.0  # seconds in which a fault point must come
+TO_REACH = 60.0  # seconds in which a fault point must come
 
 
 class Campaign:

@@ -165,10 +165,10 @@ async def teach(
     before = await service.answered_before(asker)
     if before is not None:
         return answered(before)
-    photo = await service.embedded(content, service.engine.keeping.photos, want_warnings=True)
+    photo, small = await service.embedded_and_small(content)
     name = photo_name(content)
     not_kept, (_, [judged]) = await asyncio.gather(
-        service.keep_photo(name, photo.small), service.judged(photo.embedding[None], 1, None, None)
+        service.keep_photo(name, small), service.judged(photo.embedding[None], 1, None, None)
     )
     warnings = [*photo.warnings, *([not_kept] if not_kept else [])]
     if _looks_like_another(service, clean, judged):

@@ -175,13 +175,11 @@ class Service:
         """Have something read that is on disk, or takes a while to put together."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
 
-    async def embedded(
-        self, content: bytes, want_small: bool = False, want_warnings: bool = False
-    ) -> EmbeddedPhoto:
+    async def embedded(self, content: bytes, want_warnings: bool = False) -> EmbeddedPhoto:
         """The embedding of a photo."""
         workers = self._photo_workers()
         try:
-            return await workers.embed(content, want_small, want_warnings)
+            return await workers.embed(content, want_warnings=want_warnings)
         except QueueFullError as error:
             raise Problem(503, f"{error}".rstrip(".") + ".", retry_after=1) from None
         except OtherFormat as error:
@@ -190,6 +188,19 @@ class Service:
             raise Problem(413, str(error)) from None
         except BadImage as error:
             raise Problem(422, str(error)) from None
+
+    async def embedded_and_small(self, content: bytes) -> tuple[EmbeddedPhoto, bytes | None]:
+        """A photo's embedding with what is wrong with it, and a small one to be kept, made side by side."""
+        if not self.engine.keeping.photos:
+            return await self.embedded(content, want_warnings=True), None
+        self._photo_workers()  # or there is no need for the other
+        making = asyncio.ensure_future(self.read(lambda: small_jpeg(content)))
+        try:
+            photo = await self.embedded(content, want_warnings=True)
+        except BaseException:
+            making.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody will ask
+            raise
+        return photo, await making
 
     def _photo_workers(self) -> PhotoWorkers:
         machine = self.engine.machine
