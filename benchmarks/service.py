@@ -288,6 +288,7 @@ def main() -> None:
     arguments = parser.parse_args()
     drawn, photos = Drawn(arguments.classes), photos_of(arguments.photos, 64)
     results: dict[str, Any] = {"machine": machine.describe(), "classes": arguments.classes}
+    results["options"] = f"--minutes {arguments.minutes:g} --times {arguments.times}"
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         path = Path(folder) / "shop.xlda"
         if arguments.model is None:

@@ -26,12 +26,11 @@ def ms(seconds: float) -> str:
 def rows(found: dict[str, Any]) -> list[list[str]]:
     """What was measured, and the figure."""
     photos, speed, learned = found["photos"], found["throughput"], found["learned"]
-    waits, memory = found["waits"], found["memory"]
+    waits = found["waits"]
     network = photos["network"]["median"]
     ratios = {name: photos[name]["95 %"] / network for name in ("predict", "predict while taught")}
     share = speed["service"] / speed["xlda embed"]
     syncs = learned["1 a request, 1 client"] / learned["syncs of the disk"]
-    first, last = memory[1], memory[-1]
     return [
         [
             "start to ready, first and later",
@@ -69,17 +68,24 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
             f"{ms(waits['longest'])}; {ms(waits['gap'])}",
         ],
         ["memory at the start", f"{found['resident at start'] / 1e6:,.0f} MB"],
-        [
-            "memory after the first and the last tenth of many calls",
-            f"{first / 1e6:,.0f} MB, {last / 1e6:,.0f} MB: {last / first - 1:+.1%}",
-        ],
+        ["memory after all of this", f"{found['resident after waits'] / 1e6:,.0f} MB"],
+        *remembered(found),
     ]
+
+
+def remembered(found: dict[str, Any]) -> list[list[str]]:
+    """Memory over many calls, where that was measured."""
+    if "memory" not in found:
+        return []
+    first, last = found["memory"][1], found["memory"][-1]
+    told = f"{first / 1e6:,.0f} MB, {last / 1e6:,.0f} MB: {last / first - 1:+.1%}"
+    return [["memory after the first and the last tenth of many calls", told]]
 
 
 def figures(found: dict[str, Any]) -> str:
     """The table, and how it came about."""
     told = table(["what", "measured"], rows(found))
-    command = "python benchmarks/service.py --photos FOLDER"
+    command = f"python benchmarks/service.py --photos FOLDER {found['options']}".strip()
     return f"\n{told}\n\n*`{command}`, {machine.in_words(found['machine'])}*\n"
 
 

@@ -469,6 +469,17 @@ def test_the_page_on_the_unknown_shows_the_stored_results():
     assert unknown_page.page(unknown_page.stored()) == unknown_page.PAGE.read_text()
 
 
+def test_the_page_of_the_service_shows_what_was_measured():
+    import service_page
+
+    found, text = json.loads(service_page.RESULTS.read_text()), service_page.PAGE.read_text()
+    assert service_page.page(found, text) == text
+    found["start"]["median"] += 1.0
+    assert service_page.page(found, text) != text
+    found["memory"] = [10**8, 10**8, 11 * 10**7]
+    assert "100 MB, 110 MB: +10.0%" in service_page.figures(found)
+
+
 def test_the_page_of_waits_shows_what_was_measured():
     import waits_page
 
