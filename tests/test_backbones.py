@@ -637,7 +637,13 @@ def test_files_that_are_no_networks_are_refused(tmp_path):
             load(path, threads=threads)
 
 
-@pytest.mark.parametrize("name", ["onnx", "onnxruntime", "PIL"])
+def test_networks_are_run_without_the_package_onnx():
+    code = "import sys; sys.modules['onnx'] = None; import xlda.backbones; print('fine')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fine\n"
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "PIL"])
 def test_what_is_missing_is_said(name):
     code = f"import sys; sys.modules[{name!r}] = None; import xlda.backbones"
     error = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr

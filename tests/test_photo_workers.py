@@ -325,7 +325,7 @@ class TestQueue:
             await until(lambda: not workers.busy)
             uploads.clear()
             gc.collect()
-            left.extend(one for one in gc.get_objects() if isinstance(one, photo_workers._Asked))
+            left.extend(one for one in gc.get_objects() if type(one) is photo_workers._Asked)
 
         asyncio.run(run())
         assert left == []

@@ -32,8 +32,7 @@ PIECE = 1 << 20  # bytes
 
 def backup(engine: Engine) -> Iterator[bytes]:
     """A zip file, piece by piece. Its log is that of one event, of which the model may have less."""
-    if not engine.places.model.exists() and engine.machine.is_started:
-        engine.checkpoint()
+    engine.checkpoint()  # so that commands that read the model find what was learned
     copy = engine.places.folder / f".backup-{secrets.token_hex(8)}.sqlite"
     try:
         with _model(engine) as model:  # opened first: so it is never ahead of the log
