@@ -20,8 +20,8 @@ from xlda.service.photo_workers import (  # noqa: E402
     PhotoWorkers,
     QueueFullError,
     WorkersClosedError,
-    small_jpeg,
 )
+from xlda.service.small_photos import small_jpeg  # noqa: E402
 
 
 def file_of(image, kind="PNG", **options):
@@ -123,9 +123,8 @@ class TestAnswers:
             assert photo.embedding.dtype == np.float32
 
     @pytest.mark.parametrize("n_photos", [1, 5])
-    @pytest.mark.parametrize("want_small", [True, False])
     @pytest.mark.parametrize("want_warnings", [True, False])
-    def test_size_warnings_and_the_small_photo(self, opened, n_photos, want_small, want_warnings):
+    def test_size_and_warnings(self, opened, n_photos, want_warnings):
         """Alone and among others."""
         exif = Image.Exif()
         exif[0x0112] = 6
@@ -133,17 +132,12 @@ class TestAnswers:
 
         async def run():
             workers = opened(threads=1)
-            return await asyncio.gather(
-                *(workers.embed(upload, want_small, want_warnings) for _ in range(n_photos))
-            )
+            return await asyncio.gather(*(workers.embed(upload, want_warnings) for _ in range(n_photos)))
 
         for photo in asyncio.run(run()):
             assert photo.size == (1000, 1600)
             assert photo.warnings == (["blurred", "dark"] if want_warnings else [])
-            if want_small:
-                assert open_photo(photo.small).size == (320, 512)
-            else:
-                assert photo.small is None
+        assert open_photo(small_jpeg(upload)).size == (320, 512)
 
     def test_a_real_network_gives_what_it_gives_for_files(self, rng):
         backbones = pytest.importorskip("xlda.backbones")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import Any
 
 from xlda.service.changes import CLASS, ClassRow
-from xlda.service.database import one
+from xlda.service.database import SUBTREE, one
 from xlda.service.engine import Engine
 from xlda.service.plans import etag
 from xlda.service.problems import Problem
@@ -22,11 +21,6 @@ def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], str]:
         raise Problem(404, f"There is no class with the id {class_id}.")
     with closing(engine.reading()) as db:
         row = ClassRow(*one(db, f"SELECT {CLASS} FROM classes WHERE id = ?", (class_id,)))
-        tree = (
-            "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree WHERE "
-            "classes.parent = tree.number) SELECT number FROM tree"
-        )
-        homes = json.dumps([number for (number,) in db.execute(tree, (row.number,))])
         samples = [
             {
                 "id": found[0],
@@ -35,9 +29,9 @@ def detail_of(engine: Engine, class_id: str) -> tuple[dict[str, Any], str]:
                 "can_be_changed": bool(found[3]),
             }
             for found in db.execute(
-                'SELECT id, "group", photo, embedding IS NOT NULL FROM samples WHERE home IN '
-                "(SELECT value FROM json_each(?)) ORDER BY number DESC LIMIT ?",
-                (homes, SHOWN),
+                f'{SUBTREE} SELECT id, "group", photo, embedding IS NOT NULL FROM samples WHERE home IN '
+                "(SELECT number FROM tree) ORDER BY number DESC LIMIT ?",
+                (row.number, SHOWN),
             )
         ]
         tag = etag(db, row.number)

@@ -19,6 +19,7 @@ import xlda
 from xlda._internal.files import flush_to_disk
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.service import log as logs
+from xlda.service.database import ROOTS, reader
 from xlda.service.engine import Engine
 from xlda.service.faults import reached
 from xlda.service.places import ServicePlaces
@@ -38,7 +39,7 @@ def backup(engine: Engine) -> Iterator[bytes]:
         with _model(engine) as model:  # opened first: so it is never ahead of the log
             with closing(engine.reading()) as db:
                 db.execute("VACUUM INTO ?", (os.fspath(copy),))
-            with closing(engine.reading_of(copy)) as db:
+            with closing(reader(copy)) as db:
                 seq = logs.last_position(db).seq
             manifest = {"format": "xlda backup", "version": VERSION, "xlda": xlda.__version__, "seq": seq}
             yield from _zipped(engine, manifest, model, copy)
@@ -162,11 +163,9 @@ def _unpack(file: Path, folder: Path) -> int:
 
 def image_folder(engine: Engine) -> Iterator[bytes]:
     """All photos of samples as a zip file: `label/hash.jpg`, and `metadata.csv` with a line for each."""
-    tree = (
-        "WITH RECURSIVE tree(number, root) AS (SELECT number, number FROM classes WHERE parent IS NULL AND "
-        "is_there AND NOT is_removed UNION SELECT classes.number, tree.root FROM classes, tree WHERE "
-        'classes.parent = tree.number) SELECT roots.label, samples.photo, samples.id, samples."group" FROM '
-        "samples JOIN tree ON samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
+    query = (
+        f'{ROOTS} SELECT roots.label, samples.photo, samples.id, samples."group" FROM samples JOIN tree ON '
+        "samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
         "WHERE samples.photo IS NOT NULL ORDER BY samples.number"
     )
     pieces, lines = Pieces(), io.StringIO()
@@ -174,7 +173,7 @@ def image_folder(engine: Engine) -> Iterator[bytes]:
     table.writerow(["file_name", "label", "sample_id", "group"])
     written: set[str] = set()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for label, photo, sample_id, group in engine.rows(tree):
+        for label, photo, sample_id, group in engine.rows(query):
             content = engine.photos.read(photo)
             if content is None:
                 continue

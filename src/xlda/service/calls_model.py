@@ -16,11 +16,10 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 import xlda
 from xlda.service import plans, recent, review
 from xlda.service.advice import confusable, expected
-from xlda.service.changes import sample_number
+from xlda.service.changes import NewSample, sample_number
 from xlda.service.gate import COOKIE, SESSION_SECONDS
 from xlda.service.labels_in import clean_label
 from xlda.service.log import events_after
-from xlda.service.photo_workers import small_jpeg
 from xlda.service.problems import Problem
 from xlda.service.requests_in import (
     Id,
@@ -45,6 +44,7 @@ from xlda.service.shapes import (
     responses,
     takes_json,
 )
+from xlda.service.small_photos import small_jpeg
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
@@ -231,10 +231,9 @@ async def apply_review(request: Request) -> Response:
         raise Problem(404, f"{len(ids) - len(items)} of these are not kept for review any more.")
     samples = []
     if label is not None:
-        samples = [service.sample_of(item.embedding, label, item.photo) for item in items]
-    identity = None if service.backbone is None else service.backbone.identity
-    answer = await service.changed(asker, "review", plans.apply_review(ids, samples, identity, denied))
-    return answered(answer)
+        samples = [NewSample(item.embedding, label, item.photo) for item in items]
+    plan = plans.apply_review(ids, samples, service.identity, denied)
+    return answered(await service.changed(asker, "review", plan))
 
 
 # -- photos

@@ -16,7 +16,6 @@ from xlda.service.arrays_in import embeddings_of, read_npy, read_npz
 from xlda.service.arrays_in import texts_of as texts_of_array
 from xlda.service.changes import NewSample
 from xlda.service.labels_in import clean_label, clean_text
-from xlda.service.photo_workers import small_jpeg
 from xlda.service.problems import Problem
 from xlda.service.recent import AskedPhoto
 from xlda.service.requests_in import (
@@ -50,6 +49,7 @@ from xlda.service.shapes import (
     responses,
     takes_json,
 )
+from xlda.service.small_photos import small_jpeg
 from xlda.service.writer import Reply
 
 router = APIRouter()
@@ -173,9 +173,8 @@ async def teach(
     warnings = [*photo.warnings, *([not_kept] if not_kept else [])]
     if _looks_like_another(service, clean, judged):
         warnings.append(f"looks like another class: {judged['label']}")
-    identity = None if service.backbone is None else service.backbone.identity
-    sample = service.sample_of(photo.embedding, clean, name, together)
-    plan = plans.teach(sample, warnings, identity)
+    sample = NewSample(photo.embedding, clean, name, together)
+    plan = plans.teach(sample, warnings, service.identity)
     return answered(await service.changed(asker, "learn", plan, 201, together))
 
 
@@ -220,7 +219,7 @@ def _taught_samples(service: Service, content: bytes) -> tuple[list[NewSample], 
         known = {text: clean_text(text, "group") if text.strip() else None for text in set(named)}
         groups = [known[text] for text in named]
     samples = [
-        service.sample_of(embedding, clean[text], None, group)
+        NewSample(embedding, clean[text], None, group)
         for embedding, text, group in zip(embeddings, texts, groups, strict=True)
     ]
     return samples, groups[0] if len(set(groups)) == 1 else None
@@ -334,9 +333,8 @@ async def _corrected_alone(service: Service, asker: Asker, asked: AskedPhoto, la
         name = photo_name(content)
         if service.engine.keeping.photos:
             await service.keep_photo(name, await service.read(lambda: small_jpeg(content)))
-    identity = None if service.backbone is None else service.backbone.identity
     old = asked.judged["label"]
-    plan = plans.correct(service.sample_of(asked.embedding, label, name), old, identity)
+    plan = plans.correct(NewSample(asked.embedding, label, name), old, service.identity)
     answer = await service.changed(asker, "correct", plan)
     asked.sample_id = answer.body["id"]
     return answer

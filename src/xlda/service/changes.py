@@ -17,7 +17,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.labels import Label
-from xlda.service.database import one
+from xlda.service.database import SUBTREE, one
 from xlda.service.log import embedding_digest
 from xlda.service.machine import LearnedSample, Machine
 from xlda.service.problems import Problem
@@ -160,11 +160,7 @@ class Transaction:
 
     def subtree(self, row: ClassRow) -> list[int]:
         """Numbers of a class and of all that were merged into it."""
-        numbers = self.db.execute(
-            "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree "
-            "WHERE classes.parent = tree.number) SELECT number FROM tree",
-            (row.number,),
-        )
+        numbers = self.db.execute(f"{SUBTREE} SELECT number FROM tree", (row.number,))
         return [number for (number,) in numbers]
 
     def items(self, row: ClassRow) -> list[SampleRow]:

@@ -81,6 +81,18 @@ CREATE TABLE review(
 CREATE TABLE history(seq INTEGER PRIMARY KEY, time TEXT NOT NULL, figures TEXT NOT NULL);
 """
 
+# Before a query: `tree` has the numbers of a class and of all that were merged into it.
+SUBTREE = (
+    "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree "
+    "WHERE classes.parent = tree.number)"
+)
+# Before a query: `tree` has the numbers of all classes, each with the current class that it is part of.
+ROOTS = (
+    "WITH RECURSIVE tree(number, root) AS (SELECT number, number FROM classes WHERE parent IS NULL AND "
+    "is_there AND NOT is_removed UNION SELECT classes.number, tree.root FROM classes, tree WHERE "
+    "classes.parent = tree.number)"
+)
+
 # What makes a database of one version one of the next. It is copied first.
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
 

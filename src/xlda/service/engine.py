@@ -11,7 +11,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -138,10 +137,6 @@ class Engine:
         self.is_closed = True
         self.db.close()
         self._lock.give_back()
-
-    def reading_of(self, path: Path) -> apsw.Connection:
-        """A connection to read another database."""
-        return reader(path)
 
     def reading(self) -> apsw.Connection:
         """A connection for one thread to read what was committed."""

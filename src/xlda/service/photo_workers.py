@@ -15,14 +15,13 @@ from xlda._internal.threads import n_threads
 from xlda.errors import XLDAError
 from xlda.photos.decoding import open_with_size
 from xlda.service.photo_quality import warnings_of
-from xlda.service.small_photos import SIDE, jpeg_of, small_jpeg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from xlda.backbones import Backbone
 
-__all__ = ["EmbeddedPhoto", "PhotoWorkers", "QueueFullError", "WorkersClosedError", "small_jpeg"]
+__all__ = ["EmbeddedPhoto", "PhotoWorkers", "QueueFullError", "WorkersClosedError"]
 
 EACH = 4  # photos that a worker takes at a time
 MOST_WAITING = 64
@@ -40,31 +39,24 @@ class WorkersClosedError(QueueFullError):
 class EmbeddedPhoto(NamedTuple):
     """An `embedding` (d,) of float32; the `size` of the upload, upright: width and height; what is wrong.
 
-    `small` is a JPEG file of at most 512 pixels a side. It and `warnings` are there where they were wanted.
+    `warnings` are there where they were wanted.
     """
 
     embedding: Array
     size: tuple[int, int]
     warnings: list[str]
-    small: bytes | None = None
 
 
 class _Asked(NamedTuple):
     """A photo that waits."""
 
     content: bytes
-    want_small: bool
     want_warnings: bool
     answer: Future[EmbeddedPhoto]
 
-    def found_in(self, image: Image, size: tuple[int, int]) -> tuple[list[str], bytes | None]:
-        """Warnings and the small photo, where they are wanted."""
-        warnings = warnings_of(image, size) if self.want_warnings else []
-        if not self.want_small:
-            return warnings, None
-        if max(image.size) < min(SIDE, max(size)):  # the network needed fewer pixels than are kept
-            return warnings, small_jpeg(self.content)
-        return warnings, jpeg_of(image)
+    def warnings(self, image: Image, size: tuple[int, int]) -> list[str]:
+        """What is wrong with it, where that is wanted."""
+        return warnings_of(image, size) if self.want_warnings else []
 
 
 class _Opened(NamedTuple):
@@ -74,7 +66,6 @@ class _Opened(NamedTuple):
     answer: Future[EmbeddedPhoto]
     size: tuple[int, int]
     warnings: list[str]
-    small: bytes | None
 
 
 class PhotoWorkers:
@@ -115,16 +106,14 @@ class PhotoWorkers:
         """Photos under way."""
         return self._n_busy
 
-    async def embed(
-        self, content: bytes, want_small: bool = False, want_warnings: bool = True
-    ) -> EmbeddedPhoto:
+    async def embed(self, content: bytes, want_warnings: bool = True) -> EmbeddedPhoto:
         """The embedding of an uploaded photo, and what else there is to know of it.
 
         A BadImage says what is wrong with it; a QueueFullError comes at once. Where whoever asks is
         cancelled, the photo is skipped, unless it was begun. Whoever only predicts needs no warnings, which
         take about a millisecond.
         """
-        asked = _Asked(content, want_small, want_warnings, Future())
+        asked = _Asked(content, want_warnings, Future())
         self._enter(asked)
         try:
             return await asyncio.wrap_future(asked.answer)
@@ -200,7 +189,7 @@ class PhotoWorkers:
         try:
             image, size = self._opened(asked)
             embedding = self._backbone.embed_one(image)
-            result = EmbeddedPhoto(embedding, size, *asked.found_in(image, size))
+            result = EmbeddedPhoto(embedding, size, asked.warnings(image, size))
         except Exception as error:  # whatever it is, who asked shall know, and the worker goes on
             asked.answer.set_exception(error)
         else:
@@ -215,7 +204,7 @@ class PhotoWorkers:
         """The photo opened and prepared, or None where it is answered that it cannot be."""
         try:
             image, size = self._opened(asked)
-            return _Opened(self._backbone.prepare(image), asked.answer, size, *asked.found_in(image, size))
+            return _Opened(self._backbone.prepare(image), asked.answer, size, asked.warnings(image, size))
         except Exception as error:
             asked.answer.set_exception(error)
             return None
@@ -227,7 +216,7 @@ class PhotoWorkers:
         try:
             embeddings = self._backbone.embed_here(np.stack([one.pixels for one in opened]))
             results = [
-                EmbeddedPhoto(embedding.copy(), one.size, one.warnings, one.small)
+                EmbeddedPhoto(embedding.copy(), one.size, one.warnings)
                 for one, embedding in zip(opened, embeddings, strict=True)
             ]
         except Exception as error:

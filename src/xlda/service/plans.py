@@ -13,7 +13,7 @@ from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.service import undoing
 from xlda.service.changes import ClassRow, NewSample, Transaction
-from xlda.service.database import one
+from xlda.service.database import SUBTREE, one
 from xlda.service.problems import Problem
 from xlda.service.steps import packed
 from xlda.service.writer import ChangePlan
@@ -165,14 +165,10 @@ def _matching(change: Transaction, class_id: str, if_match: str | None) -> Class
 
 def etag(db: apsw.Connection, number: int) -> str:
     """What stands for the state of a class: its label, what was merged into it, and its samples."""
-    tree = (
-        "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree "
-        "WHERE classes.parent = tree.number) "
-    )
     changed = "SELECT max(touched), count(*) FROM classes WHERE number IN (SELECT number FROM tree)"
     taught = "SELECT max(touched), count(*) FROM samples WHERE home IN (SELECT number FROM tree)"
-    touched, n_classes = one(db, tree + changed, (number,))
-    learned, n_samples = one(db, tree + taught, (number,))
+    touched, n_classes = one(db, f"{SUBTREE} {changed}", (number,))
+    learned, n_samples = one(db, f"{SUBTREE} {taught}", (number,))
     return f'"{max(touched or 0, learned or 0)}-{n_classes}-{n_samples}"'
 
 

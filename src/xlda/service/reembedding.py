@@ -16,6 +16,7 @@ from xlda.photos.embedding import embed_contents
 from xlda.service import log as logs
 from xlda.service import plans
 from xlda.service.changes import NewSample, Transaction
+from xlda.service.database import ROOTS
 from xlda.service.engine import Engine, Keeping
 from xlda.service.exchanging import exchange, finish_exchange, remove
 from xlda.service.log import LogPosition
@@ -73,10 +74,8 @@ def _made(old: Engine, backbone: Backbone, say: Callable[[str], object]) -> Serv
 def _samples(old: Engine) -> Iterator[KeptPhoto]:
     """All samples of current classes, in their order."""
     query = (
-        "WITH RECURSIVE tree(number, root) AS (SELECT number, number FROM classes WHERE parent IS NULL AND "
-        "is_there AND NOT is_removed UNION SELECT classes.number, tree.root FROM classes, tree WHERE "
-        'classes.parent = tree.number) SELECT roots.id, roots.label, samples.photo, samples."group" FROM '
-        "samples JOIN tree ON samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
+        f'{ROOTS} SELECT roots.id, roots.label, samples.photo, samples."group" FROM samples JOIN tree ON '
+        "samples.home = tree.number JOIN classes AS roots ON roots.number = tree.root "
         "ORDER BY samples.number"
     )
     for row in old.rows(query):

@@ -8,6 +8,7 @@ import ipaddress
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -29,7 +30,7 @@ from xlda.service.engine import Engine, Keeping
 from xlda.service.exchanging import finish_exchange
 from xlda.service.gate import Hosts
 from xlda.service.places import ServicePlaces
-from xlda.service.service import Limits, Service, new_secret
+from xlda.service.service import Limits, Service
 from xlda.service.tokens import TokenFile
 
 NO_BACKBONE = "none"
@@ -188,7 +189,7 @@ def _secret(engine: Engine) -> bytes:
     found = one(engine.db, "SELECT value FROM facts WHERE name = 'secret'")
     if found is None:
         with engine.db as db:
-            db.execute("INSERT INTO facts(name, value) VALUES ('secret', ?)", (new_secret(),))
+            db.execute("INSERT INTO facts(name, value) VALUES ('secret', ?)", (secrets.token_hex(32),))
         return _secret(engine)
     return bytes.fromhex(found[0])
 

@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import io
 import logging
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,16 +23,16 @@ from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.photos.decoding import BadImage, OtherFormat, TooManyPixels
 from xlda.service.backup import restore
-from xlda.service.changes import NewSample
 from xlda.service.engine import Engine
 from xlda.service.hub import Hub
 from xlda.service.judging import predictions
 from xlda.service.log import Event
-from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullError, small_jpeg
+from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullError
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
+from xlda.service.small_photos import small_jpeg
 from xlda.service.tokens import Token
-from xlda.service.writer import ChangePlan, Reply, Wanted
+from xlda.service.writer import ChangePlan, Reply, Wanted, answered_before
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
@@ -153,8 +153,13 @@ class Service:
                 self.engine = Engine.open(places.model, keeping)
         return seq
 
+    @property
+    def identity(self) -> BackboneIdentity | None:
+        """What makes embeddings of photos here, if anything does."""
+        return None if self.backbone is None else self.backbone.identity
+
     def _check_backbone(self, found: BackboneIdentity | None) -> None:
-        own = None if self.backbone is None else self.backbone.identity
+        own = self.identity
         if found is None or own is None or found.identity in (None, own.identity):
             return
         raise Problem(
@@ -233,29 +238,18 @@ class Service:
 
     async def answered_before(self, asker: Asker) -> Reply | None:
         """What the same request was answered with, for those whose work should not be done twice."""
-        from xlda.service.writer import answered_before
-
         key = asker.key
         if key is None:
             return None
 
         def look() -> Reply | Problem | None:
-            db = self.engine.reading()
-            try:
+            with closing(self.engine.reading()) as db:
                 return answered_before(db, key, asker.fingerprint)
-            finally:
-                db.close()
 
         found = await self.read(look)
         if isinstance(found, Problem):
             raise found
         return found
-
-    def sample_of(
-        self, embedding: Array, label: Label, photo: str | None = None, group: str | None = None
-    ) -> NewSample:
-        """A sample to be learned."""
-        return NewSample(embedding, label, photo, group)
 
     # -- photos
 
@@ -312,8 +306,3 @@ class Service:
 def photo_name(content: bytes) -> str:
     """What a photo is called in the store."""
     return hashlib.sha256(content).hexdigest()
-
-
-def new_secret() -> str:
-    """For signing cookies."""
-    return secrets.token_hex(32)

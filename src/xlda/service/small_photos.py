@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from PIL.Image import Image, Resampling
+from PIL.Image import Resampling
 
 from xlda.photos.decoding import open_photo
 
@@ -22,11 +22,7 @@ def small_jpeg(content: bytes, side: int = SIDE) -> bytes:
     >>> open_photo(kept).size, open_photo(small_jpeg(kept, 256)).size
     ((512, 384), (256, 192))
     """
-    return jpeg_of(open_photo(content, least_side=side), side)
-
-
-def jpeg_of(image: Image, side: int = SIDE) -> bytes:
-    """The small form of a photo that is open, in RGB and upright."""
+    image = open_photo(content, least_side=side)
     share = min(1.0, side / max(image.size))
     width, height = (max(1, round(share * length)) for length in image.size)
     small = image.resize((width, height), Resampling.BILINEAR)
