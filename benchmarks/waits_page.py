@@ -32,8 +32,8 @@ default it happens in the call that needs it, and the same calls give the same b
 - A renewal that fails is logged, and tried again a minute later at the earliest; the head there is serves on.
 - A forked, copied or unpickled classifier begins renewals of its own. An interpreter that ends waits for
   none.
-- At most a fifth of the time is spent on renewals: after one, the next waits four times as long as it took,
-  or as long as it took where a twentieth more was learned since.
+- After a renewal, the next waits four times as long as it took, or as long as it took where a twentieth more
+  was learned since.
 - `save`, `to_linear` and another parameter renew where they are called, as ever.
   `view_to_save(renew=False).write(path)` renews nothing and is written while others learn and ask.
 

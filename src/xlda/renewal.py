@@ -53,8 +53,8 @@ class Renewal:
 
     `make` is called in a thread with the moments as they are now; `take_over`, with the lock held, with the
     head that came of it and the weight that was learned since; `end`, with the lock held, when all is over,
-    with the seconds until the next should begin, and whether it has failed. Whoever makes this holds the
-    lock; where `make` needs no covariance, it takes less time `with_covariance=False`.
+    with the seconds until the next should begin, and those where much was learned since. Whoever makes this
+    holds the lock; where `make` needs no covariance, it takes less time `with_covariance=False`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Renewal:
         known: Known,
         make: Callable[[Moments], Head],
         take_over: Callable[[Head, float], object],
-        end: Callable[[float, bool], object],
+        end: Callable[[float, float], object],
         with_covariance: bool,
     ) -> None:
         self._known, self._make, self._take_over, self._end = known, make, take_over, end
@@ -86,16 +86,17 @@ class Renewal:
         self._weight += weight
 
     def _run(self) -> None:
-        begin, rest, has_failed = time.monotonic(), AFTER_A_FAILURE, True
+        begin, rest, rest_if_much = time.monotonic(), AFTER_A_FAILURE, AFTER_A_FAILURE
         try:
             with alone():
                 self._renew()
-            rest, has_failed = REST * (time.monotonic() - begin), False
+            rest_if_much = time.monotonic() - begin
+            rest = REST * rest_if_much
         except Exception:
             log.exception("making a head beside the serving failed; the one there is goes on serving")
         finally:
             with self._known.lock:
-                self._end(rest, has_failed)
+                self._end(rest, rest_if_much)
 
     def _renew(self) -> None:
         known = self._known

@@ -27,7 +27,7 @@ from xlda.head.plain_space import PlainSpace
 from xlda.head.stored import head_from_section, head_to_section, is_kept_in_files, unrenewed_weight
 from xlda.labels import Labels, LabelTable
 from xlda.moments import Moments
-from xlda.renewal import REST, Known, Renewal
+from xlda.renewal import Known, Renewal
 from xlda.search import Dense, Search, chosen_search, restored, saved_by
 
 SETTLED = 10  # samples a feature, from which on each changes the covariance less and less
@@ -108,7 +108,6 @@ class Upkeep:
         self._renewal: Renewal | None = None  # under way, beside the serving
         self._rest_until = 0.0  # of the clock that only goes on: no renewal before
         self._rest_until_much = 0.0  # the same where much was learned since
-        self._has_failed = False  # the last one, so that the rest is needed whatever was learned
         self._is_overdue = False  # one is due, and could not begin yet
 
     def changed(self, rows: Rows, weight: float = 0.0) -> None:
@@ -250,7 +249,7 @@ class Upkeep:
         """Whether none is under way and the last has rested: as long as it took if much was learned since."""
         if self._renewal is not None and self._renewal.is_alive:
             return False
-        is_much = self.served is not None and self._weight > MUCH * self.served.total and not self._has_failed
+        is_much = self.served is not None and self._weight > MUCH * self.served.total
         return time.monotonic() >= (self._rest_until_much if is_much else self._rest_until)
 
     def _begin(self, known: Known, scoring: Scoring, settled: Head | None) -> None:
@@ -266,10 +265,10 @@ class Upkeep:
                 unrenewed = weight if settled is None else self._weight
                 self._serve(Served(self.version, scoring, head, total, n_others), unrenewed)
 
-        def end(rest: float, has_failed: bool) -> None:
+        def end(rest: float, rest_if_much: float) -> None:
             if self._renewal is renewal:
                 self._renewal, self._rest_until = None, time.monotonic() + rest
-                self._rest_until_much, self._has_failed = time.monotonic() + rest / REST, has_failed
+                self._rest_until_much = time.monotonic() + rest_if_much
 
         make = self._new_head(known, scoring) if settled is None else settled.settled
         renewal = self._renewal = Renewal(known, make, take_over, end, with_covariance=settled is None)
