@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -161,10 +162,23 @@ def test_answers_are_json_that_nobody_stores(shop, path):
     assert shop.headers["content-type"].startswith("application/json")
 
 
-def test_the_front_page_leads_to_all_calls_without_an_absolute_address(shop):
-    page = shop.get("/").decode()
-    assert 'href="docs"' in page
-    assert 'href="openapi.json"' in page
+def test_the_page_is_served_without_a_token_and_without_absolute_addresses(guarded):
+    page = guarded.get("/").decode()
+    assert guarded.headers["content-type"] == "text/html; charset=utf-8"
+    assert not re.search(r"""(?:href|src)=["']?(?:/|https?:)""", page)
+    assert "default-src 'none'; script-src 'self'" in guarded.headers["content-security-policy"]
+    assert guarded.headers["cache-control"] == "no-cache"
+    assert guarded.headers["x-content-type-options"] == "nosniff"
+    assert guarded.headers["referrer-policy"] == "no-referrer"
+    tag = guarded.headers["etag"]
+    assert guarded.get("/", 304, headers={"if-none-match": f'"other", {tag}'}) == b""
+    assert guarded.get("/page/index.html").decode() == page
+    assert guarded.headers["etag"] == tag
+    for name in ("nothing.js", "", ".", "..%2fapp.py", "%2e%2e/app.py", "texts", "index.html/x.js", "a.py"):
+        guarded.get(f"/page/{name}", 404)
+
+
+def test_all_calls_and_metrics_are_plain_pages(shop):
     assert "/v1/predict" in shop.get("/docs").decode()
     assert "xlda_" in shop.get("/metrics").decode()
 
