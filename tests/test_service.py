@@ -46,7 +46,8 @@ from xlda.service.backup import restore  # noqa: E402
 from xlda.service.engine import Engine  # noqa: E402
 
 DETAIL = {"id", "label", "count", "samples", "expected_accuracy", "advice"}
-JUDGED = {"label", "class_id", "probability", "p_known", "top"}
+JUDGED = {"label", "class_id", "probability", "p_known", "sure", "top"}
+WARNED = {"warnings", "codes"}
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +288,7 @@ def test_every_change_can_have_a_key(shop):
 @pytest.mark.parametrize(("form", "kind"), [("JPEG", JPEG), ("PNG", PNG), ("WEBP", WEBP)])
 def test_a_photo_is_predicted(taught, form, kind):
     found = taught.predict(photo("red", 1, form=form), kind=kind)
-    assert set(found) == {"id", "seq"} | JUDGED
+    assert set(found) == {"id", "seq"} | JUDGED | WARNED
     assert found["label"] == "red"
     assert found["class_id"] == taught.id_of("red")
     assert 0 < found["probability"] <= 1
@@ -347,7 +348,7 @@ def test_an_empty_model_answers_with_nothing(empty):
 def test_a_photo_is_taught(shop):
     before = shop.seq
     found = shop.teach("  Crème brûlée ".replace("è", "è"), photo("blue", 3, (640, 480)), group="visit-7")
-    assert set(found) == {"id", "label", "class_id", "new_class", "warnings", "seq"}
+    assert set(found) == {"id", "label", "class_id", "new_class", "seq"} | WARNED
     assert found["label"] == unicodedata.normalize("NFC", "Crème brûlée")
     assert found["new_class"] is True
     assert found["seq"] == before + 1
@@ -378,6 +379,40 @@ def test_warnings(taught):
     assert "dark" in said
     assert "blurred" in said
     taught.undo(*range(first["seq"], first["seq"] + 4))
+
+
+def test_nothing_is_learned_where_there_is_a_warning(taught):
+    sharp = photo("red", 300, (400, 300))
+    assert taught.teach("red", sharp, unless_warned=True)["codes"] == []
+    before = taught.state()
+    key = {"idempotency-key": "warned"}
+    for content, code in ((sharp, "same_photo"), (photo("red", 301, (20, 20)), "too_small")):
+        found = taught.teach("red", content, 200, unless_warned=True, headers=key)
+        assert found["learned"] is False
+        assert code in found["codes"]
+        assert len(found["codes"]) == len(found["warnings"])
+        key = {"idempotency-key": "again"}
+        assert taught.state() == before
+    for number in range(6):
+        taught.teach("green", photo("green", 310 + number, (400, 300)))
+    found = taught.teach("green", photo("red", 320, (400, 300)), 200, unless_warned=True)
+    assert found["codes"] == ["like_another"]
+    assert found["other"] == {"class_id": taught.id_of("red"), "label": "red"}
+    assert taught.predict(photo("red", 1, (20, 20)))["codes"][0] == "too_small"
+
+
+def test_the_samples_that_it_looks_most_like(taught):
+    content = photo("green", 330, (400, 300))
+    sample = taught.teach("green", content)
+    found = taught.predict(content, like=2)["like"]
+    assert found[0] == {
+        "sample_id": sample["id"], "class_id": sample["class_id"], "label": "green"
+    }  # fmt: skip
+    assert len(found) == 2
+    taught.get(f"/v1/samples/{found[1]['sample_id']}/photo")
+    taught.undo(sample["seq"])
+    assert sample["id"] not in {one["sample_id"] for one in taught.predict(content, like=10)["like"]}
+    taught.predict(content, 422, like=11)
 
 
 def test_a_batch_is_learned_whole_or_not_at_all(bare):

@@ -44,7 +44,7 @@ def make(name):
 
         batch = plans.teach_batch(samples(*["apple", "pear", "fig", "plum"] * 3))
         change("learn", batch, group="visit 1", key="first", fingerprint=b"a request")
-        one = change("learn", plans.teach(samples("apple")[0], [], None), status=201)
+        one = change("learn", plans.teach(samples("apple")[0], plans.Warned([], []), None), status=201)
         two = change("correct", plans.correct(samples("pear")[0], "apple", None))
         change("feedback", plans.confirm(class_id("pear"), samples("pear")[0].embedding, "correct"))
         change("feedback", plans.deny(class_id("fig")))

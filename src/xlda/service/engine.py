@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import flush_to_disk
@@ -35,6 +36,7 @@ from xlda.service.places import ServicePlaces
 from xlda.service.review import Review
 from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
+from xlda.service.young import YoungModel
 
 LOOK = 1.0  # seconds between two looks whether something is to be done
 BETWEEN_CHECKPOINTS = 300.0  # seconds
@@ -42,6 +44,8 @@ MANY = 20_000  # samples, after which a checkpoint does not wait for that
 QUIET, LONGEST_WAIT = 5.0, 900.0  # seconds without a question, before the model measures itself; at most
 MOMENT = 1.0  # seconds
 BETWEEN_SWEEPS = 86400.0  # seconds between two looks for photos that nobody needs
+UNSURE = 0.5  # of being known: below that, it is rather not
+REJECTED = 0.05  # of the known, where nobody says how many
 REST = 4.0  # times as long as measuring took, before it is done again
 
 logger = logging.getLogger("xlda.service")
@@ -81,6 +85,7 @@ class Engine:
         self.writer = Writer(self.db, places.folder, self.machine, self.book, last)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
+        self._young = YoungModel(self.reading)
         self._make_head()
         self.saved_seq = self._saved_seq()
         self._saved_at = self._asked_at = self._measured_at = time.monotonic()
@@ -162,14 +167,22 @@ class Engine:
 
     def judge(
         self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
-    ) -> tuple[int, Judged | None]:
-        """What samples (n, d) are, and the event that had been learned; None where nothing has."""
+    ) -> tuple[int, Judged | None, Array]:
+        """What samples (n, d) are, and the event that had been learned; None where nothing has.
+
+        And which of them are rather not of a known class. As long as the model cannot measure that itself,
+        it is told by likeness to what was taught.
+        """
         self._asked_at = time.monotonic()
         seq, snapshot = self._snapshot()
         if snapshot is None:
-            return seq, None
-        told = unknown if snapshot.tells_unknown else None
-        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+            return seq, None, np.ones(len(embeddings), bool)
+        if snapshot.tells_unknown:
+            judged = snapshot.judge(embeddings, k, unknown=unknown, among=among)
+            return seq, judged, judged.is_unknown | (judged.p_known < UNSURE)
+        judged = snapshot.judge(embeddings, k, among=among)
+        strange = self._young.is_strange(embeddings, unknown or REJECTED, seq, snapshot.head.n_seen)
+        return seq, judged if unknown is None else judged._replace(is_unknown=strange), strange
 
     def _snapshot(self) -> tuple[int, Snapshot | None]:
         """The model as it is now, and its last event."""

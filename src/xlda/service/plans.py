@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
@@ -19,16 +20,38 @@ from xlda.service.steps import packed
 from xlda.service.writer import ChangePlan
 
 
-def teach(sample: NewSample, warnings: list[str], identity: BackboneIdentity | None) -> ChangePlan:
-    """Learn a photo."""
+@dataclass
+class Warned:
+    """What may be wrong with a photo: sentences for people, and a code for each, for programs."""
+
+    texts: list[str]
+    codes: list[str]
+    other: dict[str, Any] | None = None  # the class that it looks like
+
+    def add(self, code: str, text: str) -> None:
+        """One more."""
+        self.codes, self.texts = [*self.codes, code], [*self.texts, text]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is sent."""
+        other = {} if self.other is None else {"other": self.other}
+        return {"warnings": self.texts, "codes": self.codes, **other}
+
+
+def teach(
+    sample: NewSample, said: Warned, identity: BackboneIdentity | None, unless_again: bool = False
+) -> ChangePlan:
+    """Learn a photo; or nothing, where it is one again that was learned before."""
 
     def plan(change: Transaction) -> dict[str, Any]:
         again = one(
             change.db, "SELECT 1 FROM samples WHERE photo = ? AND home IS NOT NULL LIMIT 1", (sample.photo,)
         )
-        said = [*warnings, *(["the same photo again"] if again is not None else [])]
-        taught = _taught(change, sample, identity)
-        return {**taught, "warnings": said}
+        if again is not None:
+            said.add("same_photo", "the same photo again")
+            if unless_again:
+                return {"learned": False, **said.to_json()}
+        return {**_taught(change, sample, identity), **said.to_json()}
 
     return plan
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.service.database import one
+from xlda.service.likeness import ALIKE, directions
 from xlda.service.writer import Writer
 
 MOST, DAYS = 500, 7.0
-ALIKE = 0.8  # cosine of two embeddings that are of one thing, as far as a person would look at them together
 COLUMNS = "id, time, embedding, photo, judged"
 
 
@@ -107,10 +107,7 @@ def grouped(items: list[Item]) -> list[list[Item]]:
     groups: list[list[Item]] = []
     firsts: list[Array] = []
     for item in items:
-        direction = (
-            np.sqrt(np.maximum(item.embedding, 0.0)) if (item.embedding >= 0).all() else item.embedding
-        )
-        direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
+        [direction] = directions(item.embedding[None])
         likeness = [float(first @ direction) if len(first) == len(direction) else 0.0 for first in firsts]
         best = int(np.argmax(likeness)) if likeness else -1
         if best >= 0 and likeness[best] >= ALIKE:

@@ -41,7 +41,6 @@ T = TypeVar("T")
 
 NOT_EMPTY = "This service has learned something already. Start one with a new model for that."
 AT_ONCE_ASIDE, ASIDE_SECONDS = 20.0, 2.0  # answers put aside: so many at once, then one every so often
-UNSURE = 0.5  # of the probability, or of being known: below that, somebody should look
 
 logger = logging.getLogger("xlda.service")
 
@@ -265,12 +264,8 @@ class Service:
 
     def look_at(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
         """Put an answer aside for a person to look at, where it is unsure; nobody waits for that."""
-        is_unsure = judged["top"] and (
-            judged["label"] is None
-            or judged["probability"] < UNSURE
-            or (judged["p_known"] is not None and judged["p_known"] < UNSURE)
-        )
-        if not is_unsure or not self.engine.keeping.review or not self._may_put_aside():
+        is_sure = judged["sure"] or not judged["top"]  # nothing to say, or nothing was ever learned
+        if is_sure or not self.engine.keeping.review or not self._may_put_aside():
             return
         self._run_aside(self._put_aside(content, embedding, judged))
 

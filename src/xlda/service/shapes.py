@@ -32,13 +32,25 @@ class JudgedShape(BaseModel):
     class_id: str | None
     probability: float | None
     p_known: float | None
+    sure: bool
     top: list[CandidateShape]
+
+
+class SimilarShape(BaseModel):
+    """A sample that looks like it."""
+
+    sample_id: str
+    class_id: str | None
+    label: str
 
 
 class PredictionShape(JudgedShape):
     """What a photo shows."""
 
     id: str
+    warnings: list[str]
+    codes: list[str]
+    like: list[SimilarShape] = []
     seq: int
 
 
@@ -49,6 +61,13 @@ class PredictionsShape(BaseModel):
     seq: int
 
 
+class OtherShape(BaseModel):
+    """The class that a photo looks like."""
+
+    class_id: str | None
+    label: str
+
+
 class TaughtShape(BaseModel):
     """A photo that was learned."""
 
@@ -57,6 +76,18 @@ class TaughtShape(BaseModel):
     class_id: str
     new_class: bool
     warnings: list[str]
+    codes: list[str]
+    other: OtherShape | None = None
+    seq: int
+
+
+class NotTaughtShape(BaseModel):
+    """A photo that was not learned."""
+
+    learned: bool
+    warnings: list[str]
+    codes: list[str]
+    other: OtherShape | None = None
     seq: int
 
 
