@@ -45,7 +45,7 @@ from xlda import XLDA, model_file  # noqa: E402
 from xlda.service.backup import restore  # noqa: E402
 from xlda.service.engine import Engine  # noqa: E402
 
-DETAIL = {"id", "label", "count", "samples", "expected_accuracy", "advice"}
+DETAIL = {"id", "label", "count", "samples", "next", "expected_accuracy", "advice", "corrections", "enough"}
 JUDGED = {"label", "class_id", "probability", "p_known", "sure", "top"}
 WARNED = {"warnings", "codes"}
 

@@ -364,10 +364,11 @@ async def _corrected_alone(service: Service, asker: Asker, asked: AskedPhoto, la
     if asked.content is not None:
         content = asked.content
         name = photo_name(content)
-        if service.engine.keeping.photos:
+        if service.engine.keeps_photos:
             await service.keep_photo(name, await service.read(lambda: small_jpeg(content)))
     old = asked.judged["label"]
-    plan = plans.correct(NewSample(asked.embedding, label, name), old, service.identity)
+    sample = NewSample(asked.embedding, label, name)
+    plan = plans.correct(sample, old, service.identity, asked.judged["class_id"])
     answer = await service.changed(asker, "correct", plan)
     asked.sample_id = answer.body["id"]
     return answer

@@ -28,9 +28,11 @@ from xlda.predictor.answers import Judged
 from xlda.predictor.snapshot import Snapshot
 from xlda.service import log as logs
 from xlda.service.book import Book
+from xlda.service.contradictions import Contradiction, contradictions
 from xlda.service.database import reader
 from xlda.service.faults import reached
 from xlda.service.folding import fold, forget_answers, is_needed
+from xlda.service.marks import SETTINGS
 from xlda.service.photo_store import PhotoStore
 from xlda.service.places import ServicePlaces
 from xlda.service.review import Review
@@ -86,6 +88,10 @@ class Engine:
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
         self._young = YoungModel(self.reading)
+        self.contradictions: dict[str, Contradiction] = {}  # by the id of the sample
+        self._checked_seq = -1
+        self._keep_photos: bool | None = None  # what was answered; None where nobody has been asked
+        self.read_settings()
         self._make_head()
         self.saved_seq = self._saved_seq()
         self._saved_at = self._asked_at = self._measured_at = time.monotonic()
@@ -156,6 +162,23 @@ class Engine:
         if self.machine.is_started and self.book.n_samples():
             self.machine.classifier.snapshot()
 
+    # -- settings
+
+    @property
+    def keeps_photos(self) -> bool:
+        """Whether small photos are kept: nobody has said no."""
+        return self.keeping.photos and self._keep_photos is not False
+
+    @property
+    def is_first_start(self) -> bool:
+        """Whether nobody has said yet if photos are to be kept, and it is not decided."""
+        return self.keeping.photos and self._keep_photos is None
+
+    def read_settings(self) -> None:
+        """Follow what was chosen; by the writer, once that is on disk."""
+        found = self._fact(SETTINGS + "keep_photos")
+        self._keep_photos = None if found is None else bool(found)
+
     # -- answers
 
     @property
@@ -210,6 +233,7 @@ class Engine:
                 if now >= rest_until and self._is_quiet(now):
                     with alone():  # which leaves the other cores to those who ask
                         was_measured = self._measure()
+                        was_measured = self._look_for_contradictions() or was_measured
                     if was_measured:
                         rest_until = time.monotonic() + REST * (time.monotonic() - now)
                 if self.machine.is_started:  # so that who asks after a while finds what was learned taken in
@@ -249,6 +273,21 @@ class Engine:
             if was_due:
                 self.writer.between(lambda: self._note_history(seq))
         return was_due
+
+    def _look_for_contradictions(self) -> bool:
+        """Find samples that the model, without them, takes for another class; whether that was looked for.
+
+        Those that were found before are kept, and said to be solved where the model has come to agree.
+        """
+        seq = self.machine.seq
+        if seq == self._checked_seq or not self.machine.is_started:
+            return False
+        found = contradictions(self.machine, self.reading, self._stop.is_set)
+        if not self._stop.is_set():
+            before = {name: one._replace(is_solved=True) for name, one in self.contradictions.items()}
+            self.contradictions = before | {one.sample_id: one for one in found}
+            self._checked_seq = seq
+        return True
 
     def _note_history(self, seq: int) -> None:
         found = self.assessment

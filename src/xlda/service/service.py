@@ -30,6 +30,7 @@ from xlda.service.log import Event
 from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullError
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
+from xlda.service.reviewing import ReviewList
 from xlda.service.small_photos import small_jpeg
 from xlda.service.tokens import Token
 from xlda.service.writer import ChangePlan, Reply, Wanted, answered_before
@@ -71,7 +72,8 @@ class Service:
         self.engine, self.backbone, self.limits = engine, backbone, limits
         self._why_no_photos = why_no_photos
         self.workers = None if backbone is None else PhotoWorkers(backbone)
-        self.recent, self.hub = Recent(), Hub()
+        self.recent, self.hub, self.review_list = Recent(), Hub(), ReviewList()
+        self.lan_addresses: list[str] = []  # at which others can reach it
         self._judging = ThreadPoolExecutor(2, "xlda-judge")
         self._reading = ThreadPoolExecutor(2, "xlda-read")
         self._aside: set[asyncio.Task[None]] = set()
@@ -93,6 +95,8 @@ class Service:
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(events: list[Event]) -> None:
+            if any(event.operation in ("settings", "undo") for event in events):
+                self.engine.read_settings()
             loop.call_soon_threadsafe(self.hub.tell, events)
 
         self.engine.writer.on_events = tell
@@ -195,7 +199,7 @@ class Service:
 
     async def embedded_and_small(self, content: bytes) -> tuple[EmbeddedPhoto, bytes | None]:
         """A photo's embedding with what is wrong with it, and a small one to be kept, made side by side."""
-        if not self.engine.keeping.photos:
+        if not self.engine.keeps_photos:
             return await self.embedded(content, want_warnings=True), None
         self._photo_workers()  # or there is no need for the other
         making = asyncio.ensure_future(self.read(lambda: small_jpeg(content)))
@@ -255,7 +259,7 @@ class Service:
     async def keep_photo(self, name: str, small: bytes | None) -> str | None:
         """Have a small photo on disk; gives what to say where it is not kept."""
         store = self.engine.photos
-        if not self.engine.keeping.photos or small is None:
+        if not self.engine.keeps_photos or small is None:
             return None
         if store.is_full:
             return "the photo is not kept, since the limit for photos is reached"
@@ -288,12 +292,15 @@ class Service:
 
     async def _put_aside(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
         try:
+            review = self.engine.review
+            if await self.read(lambda: review.is_ignored(embedding)):
+                return
             name = None
-            if self.engine.keeping.photos and not self.engine.photos.is_full:
+            if self.engine.keeps_photos and not self.engine.photos.is_full:
                 name = photo_name(content)
                 small = await self.read(lambda: small_jpeg(content))
                 await self.read(lambda: self.engine.photos.put(name or "", small))
-            self.engine.review.add(embedding, name, judged)
+            review.add(embedding, name, judged)
         except Exception:
             logger.exception("an answer could not be put aside for review")
 

@@ -106,6 +106,38 @@ class ChangedShape(BaseModel):
     seq: int
 
 
+class UndidShape(BaseModel):
+    """What was undone."""
+
+    operation: str
+    label: str | None
+    count: int
+
+
+class UndoneShape(BaseModel):
+    """Events that were undone."""
+
+    undone: list[int]
+    undid: UndidShape
+    seq: int
+
+
+class EventShape(BaseModel):
+    """Something that happened."""
+
+    model_config = ConfigDict(extra="allow")
+    seq: int
+    operation: str
+    undone: bool
+    can_be_undone: bool
+
+
+class RecentShape(BaseModel):
+    """The newest events."""
+
+    events: list[EventShape]
+
+
 class FeedbackShape(BaseModel):
     """Whether something was learned from what was said."""
 
@@ -143,14 +175,18 @@ class SampleShape(BaseModel):
     group: str | None
     photo: bool
     can_be_changed: bool
+    hurts: bool
 
 
 class ClassDetailShape(ClassShape):
     """A class with its samples, what to expect of it, and advice."""
 
     samples: list[SampleShape]
+    next: str | None
     expected_accuracy: float | None
+    corrections: float | None
     advice: str
+    enough: bool | None
 
 
 class AnyShape(BaseModel):

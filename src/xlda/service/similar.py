@@ -27,7 +27,7 @@ def similar(engine: Engine, embedding: Array, top: list[dict[str, Any]], n: int)
     with closing(engine.reading()) as db:
         for candidate in top[:CLASSES]:
             row = one(db, "SELECT number FROM classes WHERE id = ?", (candidate["class_id"],))
-            samples = db.execute(query, (row[0], OF_A_CLASS)).fetchall() if row is not None else []
+            samples: list[Any] = db.execute(query, (row[0], OF_A_CLASS)).fetchall() if row is not None else []
             if not samples:
                 continue
             known = directions(np.stack([np.frombuffer(content, np.float32) for _, content in samples]))

@@ -58,6 +58,11 @@ class Token:
         """Whether it allows what needs this scope: admin includes teach, teach and sync include read."""
         return any(scope in SCOPES[own] for own in self.scopes)
 
+    @property
+    def all_scopes(self) -> list[str]:
+        """Its scopes, and what these include."""
+        return [scope for scope in SCOPES if self.may(scope)]
+
 
 class Tokens:
     """All tokens of a service. They never change: what adds or removes one gives others.
