@@ -558,7 +558,11 @@ def test_classes_are_found_by_beginnings_of_words_case_and_accents_aside(tmp_pat
             service.post("/v1/classes", 201, json={"label": label})
         labels = [one["label"] for one in service.get("/v1/classes", params={"q": "KI"})["classes"]]
         assert labels[:2] == ["Kíln", "Kiwi"]
-        assert labels[2] == "gold kiwi"
+        assert labels[2:] == ["gold kiwi", "skiing"]
+        first = service.get("/v1/classes", params={"q": "ki ", "limit": 3})
+        assert [one["label"] for one in first["classes"]] == labels[:3]
+        rest = service.get("/v1/classes", params={"q": "ki", "limit": 3, "after": first["next"]})
+        assert ([one["label"] for one in rest["classes"]], rest["next"]) == (labels[3:], None)
         assert [one["label"] for one in service.get("/v1/classes", params={"q": "apf"})["classes"]] == [
             "Äpfel"
         ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -14,6 +15,9 @@ import apsw
 from xlda.labels import Label
 from xlda.service.machine import Machine
 from xlda.service.steps import Step
+
+
+LAST = chr(0x10FFFF)  # comes after all other letters
 
 
 @dataclass(slots=True)
@@ -80,16 +84,14 @@ class Book:
 
     def page(self, query: str, after: str, limit: int) -> tuple[list[Entry], str | None]:
         """Some classes whose labels have a word that begins so, those that begin so themselves first."""
-        entries, wanted = self._in_order(), folded(query)
-        if wanted:
-            found = [entry for entry in entries if wanted in entry.folded]
-            entries = sorted(found, key=lambda entry: _rank(entry.folded, wanted))
-        start = 0
+        entries, wanted = self._in_order(), folded(query).strip()
+        found = _fitting(entries, wanted) if wanted else iter(entries)
         if after:
-            places = [number for number, entry in enumerate(entries) if entry.id == after]
-            start = places[0] + 1 if places else len(entries)
-        some = entries[start : start + limit]
-        return some, some[-1].id if some and start + limit < len(entries) else None
+            for entry in found:
+                if entry.id == after:
+                    break
+        some = list(islice(found, limit + 1))
+        return some[:limit], some[limit - 1].id if len(some) > limit else None
 
     def _in_order(self) -> list[Entry]:
         with self._lock:
@@ -158,6 +160,25 @@ def folded(text: str) -> str:
     """
     apart = unicodedata.normalize("NFKD", text.casefold())
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
+
+
+def _fitting(entries: list[Entry], wanted: str) -> Iterator[Entry]:
+    """Entries, sorted, that have what is wanted, the best first; no more is looked at than is taken."""
+    first = bisect_left(entries, wanted, key=_folded)
+    last = bisect_left(entries, wanted + LAST, first, key=_folded)
+    yield from entries[first:last]
+    others = []
+    for entry in [entry for entry in entries if wanted in entry.folded]:
+        rank = _rank(entry.folded, wanted)
+        if rank == 1:
+            yield entry
+        elif rank == 2:
+            others.append(entry)
+    yield from others
+
+
+def _folded(entry: Entry) -> str:
+    return entry.folded
 
 
 def _rank(text: str, wanted: str) -> int:
