@@ -978,6 +978,7 @@ SCOPES = [
     ("read", "GET", "/v1/review"),
     ("read", "GET", "/v1/model"),
     ("read", "GET", "/v1/model/history"),
+    ("read", "GET", "/v1/events/recent"),
     ("read", "GET", "/v1/samples/1-0/photo"),
     ("read", "GET", "/v1/classes/0/photo"),
     ("read", "GET", "/v1/review/0/photo"),
@@ -993,9 +994,11 @@ SCOPES = [
     ("teach", "PATCH", "/v1/classes/0"),
     ("teach", "POST", "/v1/classes/0:merge"),
     ("teach", "POST", "/v1/review:apply"),
+    ("teach", "POST", "/v1/settings"),
     ("admin", "DELETE", "/v1/classes/0"),
     ("admin", "GET", "/v1/export"),
     ("admin", "POST", "/v1/import"),
+    ("admin", "POST", "/v1/pairing"),
 ]
 ABOVE = {"read": {"read", "teach", "admin", "sync"}, "teach": {"teach", "admin"}, "admin": {"admin"}}
 

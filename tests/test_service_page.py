@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import time
 
 import numpy as np
@@ -12,6 +14,8 @@ for module in ("apsw", "fastapi", "uvicorn", "httpx", "onnxruntime", "onnx", "PI
 
 from cli_shop import write_network  # noqa: E402
 from service_under_test import SOON, blobs, photo, running  # noqa: E402
+from xlda.service.pairing import Pairing  # noqa: E402
+from xlda.service.tokens import Token, TokenFile, Tokens  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -268,3 +272,100 @@ def test_the_newest_events(shop):
     shop.get("/v1/events/recent?limit=501", 422)
     both = shop.undo(seqs[0], seqs[2])
     assert both["undid"] == {"operation": "create", "label": None, "count": 2}
+
+
+# -- pairing
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("guarded")
+    texts = {}
+    tokens = Tokens()
+    for scope in ("teach", "admin"):
+        tokens, texts[scope] = tokens.with_new(f"my-{scope}", [scope])
+    tokens.write(folder / "tokens.json")
+    options = ("--token-file", folder / "tokens.json", "--host", "0.0.0.0")
+    with running(folder / "shop.xlda", *options) as service:
+        service.tokens = {scope: {"authorization": f"Bearer {text}"} for scope, text in texts.items()}
+        service.token_file = folder / "tokens.json"
+        yield service
+        assert service.end() == 0
+
+
+def let_in(service, code, expect=204):
+    """The headers of a browser that was let in by a code."""
+    answer = service.http.post("/v1/session", json={"code": code})
+    service.http.cookies.clear()
+    assert answer.status_code == expect, answer.text
+    return {"cookie": answer.headers["set-cookie"].partition(";")[0], "sec-fetch-site": "same-origin"}
+
+
+def test_the_code_that_is_printed_lets_an_admin_in_once(guarded):
+    line = soon(lambda: [line for line in guarded.lines if "#code=" in line])[0]
+    code = re.search(r"#code=([0-9A-Z]{4}-[0-9A-Z]{4})$", line.strip())[1]
+    cookie = let_in(guarded, code)
+    assert guarded.get("/v1/model", headers=cookie)["scopes"] == ["read", "teach", "admin"]
+    assert guarded.http.post("/v1/session", json={"code": code}).status_code == 401
+
+
+def test_a_browser_lets_another_one_in(guarded):
+    guarded.post("/v1/pairing", 401, json={})
+    guarded.post("/v1/pairing", 403, json={}, headers=guarded.tokens["teach"])
+    for body in ({"scope": "sync"}, {"scope": 1}, {"scopes": "teach"}, []):
+        guarded.post("/v1/pairing", 422, json=body, headers=guarded.tokens["admin"])
+    found = guarded.post("/v1/pairing", json={}, headers=guarded.tokens["admin"])
+    assert found["expires_in"] == 600
+    addresses = guarded.get("/v1/model", headers=guarded.tokens["admin"])["lan_addresses"]
+    assert found["addresses"] == [f"{url}#code={found['code']}" for url in addresses]
+    assert all(url.endswith(f":{guarded.port}/") and "127.0.0.1" not in url for url in addresses)
+    if addresses and importlib.util.find_spec("segno"):
+        assert found["qr"].startswith("<svg")
+    cookie = let_in(guarded, found["code"].lower().replace("-", ""))
+    guarded.post("/v1/classes", 201, json={"label": "made by a phone"}, headers=cookie)
+    guarded.post("/v1/pairing", 403, json={}, headers=cookie)
+    [name] = [one.name for one in Tokens.read(guarded.token_file) if one.scopes == ("teach",)][1:]
+    assert name.startswith("paired-")
+    [event] = guarded.get("/v1/events/recent?limit=1", headers=cookie)["events"]
+    assert event["actor"] == name
+    Tokens.read(guarded.token_file).without(name).write(guarded.token_file)
+    soon(lambda: guarded.http.get("/v1/model", headers=cookie).status_code == 401)
+
+
+def test_wrong_codes_are_refused_and_not_for_long(guarded):
+    statuses = [guarded.http.post("/v1/session", json={"code": "ABCD-EFGH"}).status_code for _ in range(120)]
+    assert set(statuses) == {401, 429}
+    assert statuses == sorted(statuses)
+
+
+def test_a_code_is_good_for_ten_minutes(monkeypatch):
+    pairing, now = Pairing(), time.monotonic()
+    early, late = pairing.new("read"), pairing.new("teach")
+    monkeypatch.setattr(time, "monotonic", lambda: now + 590)
+    assert pairing.taken(early) == "read"
+    monkeypatch.setattr(time, "monotonic", lambda: now + 602)
+    assert pairing.taken(late) is None
+
+
+def test_browsers_are_let_in_where_the_file_cannot_be_written_and_old_ones_go(tmp_path, monkeypatch):
+    path = tmp_path / "tokens.json"
+    old = Token("paired-old", ("teach",), "0" * 64, "2020-01-01T00:00:00+00:00")
+    Tokens((old, Token("till", ("read",), "1" * 64, "2020-01-01T00:00:00+00:00"))).write(path)
+    file = TokenFile(path)
+    made = file.paired("teach")
+    assert [one.name for one in Tokens.read(path)] == ["till", made.name]
+    assert file.named(made.name) == made
+
+    def fail(*_):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(Tokens, "write", fail)
+    other = file.paired("read")
+    assert file.named(other.name) == other
+    assert [one.name for one in Tokens.read(path)] == ["till", made.name]
+
+
+def test_without_tokens_there_is_nobody_to_let_in(shop):
+    shop.post("/v1/pairing", 409, json={})
+    assert shop.http.post("/v1/session", json={"code": "ABCD-EFGH"}).status_code == 204
+    assert not any("#code=" in line for line in shop.lines)

@@ -15,11 +15,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 import xlda
-from xlda.service import calls_classes, calls_model, calls_samples, calls_whole
+from xlda.service import calls_classes, calls_model, calls_samples, calls_session, calls_whole
 from xlda.service.docs_page import docs_page
 from xlda.service.gate import Gate, Hosts, Sessions
 from xlda.service.metrics import Metrics
 from xlda.service.page_files import add_page
+from xlda.service.pairing import Pairing
 from xlda.service.problems import Problem
 from xlda.service.requests_in import problem_response, scoped, service_of
 from xlda.service.service import Service
@@ -52,9 +53,9 @@ def made_app(
     )
     service = make_service()
     app.state.service, app.state.tokens = service, tokens
-    app.state.sessions = Sessions(secret)
+    app.state.sessions, app.state.pairing = Sessions(secret), Pairing()
     app.state.metrics = Metrics(service)
-    for calls in (calls_samples, calls_classes, calls_model, calls_whole):
+    for calls in (calls_samples, calls_classes, calls_model, calls_session, calls_whole):
         app.include_router(calls.router)
     add_page(app)
     _add_plain(app)

@@ -17,7 +17,6 @@ import xlda
 from xlda.service import plans, recent, review
 from xlda.service.advice import confusable, expected
 from xlda.service.changes import sample_number
-from xlda.service.gate import COOKIE, SESSION_SECONDS
 from xlda.service.labels_in import clean_label
 from xlda.service.log import events_after, newest_events
 from xlda.service.problems import Problem
@@ -353,39 +352,3 @@ async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int
     if content is None:
         raise Problem(404, "There is no photo of it.")
     return Response(content, media_type="image/jpeg")
-
-
-# -- sessions
-
-
-@router.post(
-    "/v1/session",
-    status_code=204,
-    responses={**refusals(415), 204: {"description": "A cookie."}},
-    openapi_extra=takes_json({"token": {"type": "string"}}, {"code": {"type": "string"}}),
-)
-async def session(request: Request) -> Response:
-    """Exchange a token for a cookie, since pages cannot send headers with pictures and streams."""
-    found = await json_of(request)
-    only_fields(found, "token", "code")
-    if len(found) != 1 or not all(isinstance(value, str) for value in found.values()):
-        raise Problem(422, "The body has a text `token`, or a text `code`.")
-    tokens, sessions = request.app.state.tokens, request.app.state.sessions
-    token = None
-    if len(found) == 1 and isinstance(text := found.get("token"), str) and tokens is not None:
-        token = tokens.of(text)
-    elif tokens is None:
-        return Response(status_code=204)
-    if token is None:
-        raise Problem(401, "This is not a token of this service, or not any more.")
-    response = Response(status_code=204)
-    response.set_cookie(
-        COOKIE,
-        sessions.made(token),
-        max_age=SESSION_SECONDS,
-        path=request.scope.get("root_path") or "/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
-    return response

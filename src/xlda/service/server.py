@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ import uvicorn
 
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
+from xlda.service.addresses import AT_ANY, is_loopback, lan_addresses, url_of
 from xlda.service.connections import CarefulConnection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
@@ -104,18 +104,11 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _check(settings: Settings) -> None:
-    if settings.token_file is None and not _is_loopback(settings.host):
+    if settings.token_file is None and not is_loopback(settings.host):
         raise ValueError(
             f"--host {settings.host} can be reached by others, so tokens are needed: make one with "
             "`xlda token add NAME --scope teach`, and give its file with --token-file."
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
@@ -181,7 +174,7 @@ def _made(
         ws="none",
         lifespan="on",
     )
-    return HttpServer(config, within.state.service, settings, say, is_new)
+    return HttpServer(config, within.state, settings, say, is_new)
 
 
 def _secret(engine: Engine) -> bytes:
@@ -200,13 +193,14 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        service: Service,
+        state: Any,
         settings: Settings,
         say: Callable[[str], object],
         is_new: bool,
     ) -> None:
         super().__init__(config)
-        self._service, self._settings, self._say, self._is_new = service, settings, say, is_new
+        self._service: Service = state.service
+        self._state, self._settings, self._say, self._is_new = state, settings, say, is_new
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: Any = None) -> None:
@@ -218,12 +212,18 @@ class HttpServer(uvicorn.Server):
         assert sockets
         port = sockets[0].getsockname()[1]
         scheme = "http" if self._settings.tls is None else "https"
-        host = self._settings.host
-        shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-        url = f"{scheme}://{shown}:{port}/"
+        host, path = self._settings.host, self._settings.base_path
+        url = url_of(scheme, "localhost" if host in AT_ANY else host, port)
+        self._service.find_addresses = lambda: [
+            url_of(scheme, one, port, path) for one in lan_addresses(host)
+        ]
         self._service.engine.places.note_address(url)
         for line in started_lines(self._settings, self._service, url, self._is_new):
             self._say(line)
+        if self._state.tokens is not None:
+            place = [*self._service.lan_addresses, url][0]
+            code = self._state.pairing.new("admin")
+            self._say(f"A browser is let in, once and within ten minutes, by {place}#code={code}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal has come: streams end, what is under way is finished."""

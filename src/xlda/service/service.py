@@ -73,7 +73,7 @@ class Service:
         self._why_no_photos = why_no_photos
         self.workers = None if backbone is None else PhotoWorkers(backbone)
         self.recent, self.hub, self.review_list = Recent(), Hub(), ReviewList()
-        self.lan_addresses: list[str] = []  # at which others can reach it
+        self.find_addresses: Callable[[], list[str]] = list  # at which others can reach it
         self._judging = ThreadPoolExecutor(2, "xlda-judge")
         self._reading = ThreadPoolExecutor(2, "xlda-read")
         self._aside: set[asyncio.Task[None]] = set()
@@ -155,6 +155,11 @@ class Service:
             if engine.is_closed:
                 self.engine = Engine.open(places.model, keeping)
         return seq
+
+    @property
+    def lan_addresses(self) -> list[str]:
+        """Where others can reach it, as links; of this moment."""
+        return self.find_addresses()
 
     @property
     def identity(self) -> BackboneIdentity | None:

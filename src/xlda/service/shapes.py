@@ -189,6 +189,15 @@ class ClassDetailShape(ClassShape):
     enough: bool | None
 
 
+class PairingShape(BaseModel):
+    """A code, where to use it, and the first of these as a picture."""
+
+    code: str
+    expires_in: int
+    addresses: list[str]
+    qr: str | None
+
+
 class AnyShape(BaseModel):
     """An object, described in the documentation of the service."""
 
