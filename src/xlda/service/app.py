@@ -25,6 +25,7 @@ from xlda.service.problems import Problem
 from xlda.service.requests_in import problem_response, scoped, service_of
 from xlda.service.service import Service
 from xlda.service.tokens import TokenFile
+from xlda.service.trust import add_trust
 
 logger = logging.getLogger("xlda.service")
 
@@ -58,6 +59,7 @@ def made_app(
     for calls in (calls_samples, calls_classes, calls_model, calls_session, calls_whole):
         app.include_router(calls.router)
     add_page(app)
+    add_trust(app)
     _add_plain(app)
     _add_handlers(app)
     limits = service.limits

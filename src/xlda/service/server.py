@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -32,6 +32,9 @@ from xlda.service.gate import Hosts
 from xlda.service.places import ServicePlaces
 from xlda.service.service import Limits, Service
 from xlda.service.tokens import TokenFile
+
+if TYPE_CHECKING:
+    from xlda.service.trusting import Trusting
 
 NO_BACKBONE = "none"
 SWITCH = 0.001  # seconds after which a thread lets another one run: answers wait for no long computation
@@ -48,6 +51,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8765
     tls: tuple[Path, Path] | None = None  # certificate and key
+    tls_auto: bool = False  # those of an authority of its own
     token_file: Path | None = None
     allow_hosts: Sequence[str] = ()
     trusted_proxies: Sequence[str] = ()
@@ -156,6 +160,10 @@ def _made(
         lambda: Service(engine, backbone, why_not, settings.limits), hosts, tokens, _secret(engine)
     )
     certificate, key = settings.tls or (None, None)
+    trusting = None
+    if settings.tls_auto:
+        trusting = _trusting(settings, engine, hosts)
+        certificate, key = trusting.files
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -174,7 +182,24 @@ def _made(
         ws="none",
         lifespan="on",
     )
-    return HttpServer(config, within.state, settings, say, is_new)
+    return HttpServer(config, within.state, settings, say, is_new, trusting)
+
+
+def _trusting(settings: Settings, engine: Engine, hosts: Hosts) -> Trusting:
+    """An authority of its own, for which an extra is needed."""
+    from xlda.service.certificates import Certificates
+    from xlda.service.trusting import Trusting
+
+    certificates = Certificates(engine.places.tls, settings.host, settings.allow_hosts)
+    return Trusting(certificates, hosts, settings.host, lambda: _listening_beside(settings))
+
+
+def _listening_beside(settings: Settings) -> socket.socket:
+    """A socket at the next port, or at any."""
+    try:
+        return _listening(replace(settings, port=settings.port + 1 if 0 < settings.port < 65535 else 0))
+    except OSError:
+        return _listening(replace(settings, port=0))
 
 
 def _secret(engine: Engine) -> bytes:
@@ -197,11 +222,13 @@ class HttpServer(uvicorn.Server):
         settings: Settings,
         say: Callable[[str], object],
         is_new: bool,
+        trusting: Trusting | None,
     ) -> None:
         super().__init__(config)
         self._service: Service = state.service
         self._state, self._settings, self._say, self._is_new = state, settings, say, is_new
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._trusting = trusting  # where it has an authority of its own
 
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and say so."""
@@ -211,7 +238,7 @@ class HttpServer(uvicorn.Server):
             return
         assert sockets
         port = sockets[0].getsockname()[1]
-        scheme = "http" if self._settings.tls is None else "https"
+        scheme = "https" if self._settings.tls or self._trusting else "http"
         host, path = self._settings.host, self._settings.base_path
         url = url_of(scheme, "localhost" if host in AT_ANY else host, port)
         self._service.find_addresses = lambda: [
@@ -220,10 +247,19 @@ class HttpServer(uvicorn.Server):
         self._service.engine.places.note_address(url)
         for line in started_lines(self._settings, self._service, url, self._is_new):
             self._say(line)
+        if self._trusting is not None:
+            for line in await self._trusting.begin(self._state, self.config):
+                self._say(line)
         if self._state.tokens is not None:
             place = [*self._service.lan_addresses, url][0]
             code = self._state.pairing.new("admin")
             self._say(f"A browser is let in, once and within ten minutes, by {place}#code={code}")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End."""
+        if self._trusting is not None:
+            await self._trusting.end()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal has come: streams end, what is under way is finished."""

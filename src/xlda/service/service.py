@@ -145,9 +145,14 @@ class Service:
             if engine.machine.seq:  # something was learned while the file came
                 raise Problem(409, NOT_EMPTY)
             address = places.address.read_bytes() if places.address.exists() else None
+            aside = places.folder.with_name(f".{places.folder.name}.tls")
+            if places.tls.exists():
+                places.tls.rename(aside)
             shutil.rmtree(places.folder)
             places.model.unlink(missing_ok=True)
             seq = restore(file, places.model)
+            if aside.exists():
+                aside.rename(places.tls)
             if address is not None:
                 write_whole(places.address, address)
         finally:
