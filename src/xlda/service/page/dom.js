@@ -1,0 +1,54 @@
+// Elements from the templates of index.html. Text enters as text only.
+import { t } from "./texts.js";
+
+/** Fill an element with a template, in the reader's language; `$` has its parts by their data-ref. */
+export function fill(host, name) {
+	host.replaceChildren(document.importNode(document.getElementById(`t-${name}`).content, true));
+	return translate(host);
+}
+
+/** The one element of a template, with values for its parts. */
+export function made(name, values = {}) {
+	const box = fill(document.createElement("div"), name);
+	const node = Object.assign(box.firstElementChild, { $: box.$ });
+	put(node, values);
+	return node;
+}
+
+/** Put text, elements or an address into parts; a part without a value is hidden. */
+export function put({ $ }, values) {
+	for (const [part, value] of Object.entries(values)) {
+		const node = $[part];
+		node.hidden = !value && value !== 0;
+		if (node.hidden || value === true) continue;
+		if (node.localName === "img") node.src = value;
+		else if (node.localName === "a") node.href = value;
+		else node.replaceChildren(...[value].flat());
+	}
+}
+
+export function translate(host) {
+	host.$ = {};
+	for (const node of host.querySelectorAll("*")) {
+		const { ref, text, label, alt, placeholder, icon: symbol } = node.dataset;
+		if (ref) host.$[ref] = node;
+		if (text) node.textContent = t(text);
+		if (label) node.ariaLabel = t(label);
+		if (label && node.matches(".round")) node.title = t(label);
+		if (alt) node.alt = t(alt);
+		if (placeholder) node.ariaLabel = node.placeholder = t(placeholder);
+		if (symbol) node.replaceChildren(icon(symbol));
+	}
+	return host;
+}
+
+export const icon = (name) => svg("svg", { class: "icon", "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
+
+export function svg(tag, attributes, ...children) {
+	const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+	for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+	node.append(...children);
+	return node;
+}
+
+export const photoOf = (what, id, size = 256) => `v1/${what}/${id}/photo?size=${size}&missing=empty`;

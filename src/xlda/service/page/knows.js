@@ -1,0 +1,33 @@
+// What it knows of itself: how often it will be right, as far as it can tell, and how that came.
+import { get } from "./api.js";
+import { chart } from "./chart.js";
+import { letPhoneIn } from "./pairing.js";
+import { define, Screen } from "./screen.js";
+import { ago, number, percent, t } from "./texts.js";
+
+const megabytes = (bytes) => t("megabytes", { size: number(Math.round(bytes / 1e6)) });
+
+class Knows extends Screen {
+	pair = letPhoneIn;
+
+	async load() {
+		const [model, { history }] = await Promise.all([get("v1/model"), get("v1/model/history")]);
+		const { expected_accuracy: expected, disk } = model;
+		const points = history.map(({ visit, time }) => ({ ...visit, says: `${percent(visit.accuracy)} (${ago(time)})` }));
+		const [first, last] = [points[0]?.says, points.at(-1)?.says];
+		this.put({
+			classes: number(model.classes), samples: number(model.samples), free: megabytes(disk.free_bytes),
+			photos: disk.photos.kept ? megabytes(disk.photos.bytes) : t("knows.photos.none"),
+			chart: first ? chart(points, t("knows.chart", { first, last })) : t("knows.time.none"), band: Boolean(first),
+		});
+		if (!expected) return this.put({ says: t("knows.too.little") });
+		const { accuracy, low, high } = expected.visit;
+		this.put({
+			accuracy: percent(accuracy),
+			says: t("knows.says", { n: Math.round(100 * accuracy), low: percent(low), high: percent(high) }),
+			same: t("knows.same", { share: percent(expected.same.accuracy) }),
+		});
+	}
+}
+
+define("knows", Knows);

@@ -1,0 +1,112 @@
+// A field for the name of a class: it suggests those that are known; Enter takes the name, or makes it.
+import { get, pause } from "./api.js";
+import { made, photoOf } from "./dom.js";
+import { define, Screen } from "./screen.js";
+import { number, t } from "./texts.js";
+
+const SHOWN = 7;
+const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
+let count = 0;
+
+/** Fires `name` with the label. The attribute data-name is the key of what it is called. */
+class NameField extends Screen {
+	#found = [];
+	#active = -1;
+
+	begin() {
+		const { input, list } = this.$;
+		list.id = `names-${++count}`;
+		input.setAttribute("aria-controls", list.id);
+		input.ariaLabel = input.placeholder = t(this.dataset.name ?? "name.what");
+		input.oninput = input.onfocus = () => this.#suggest();
+		input.onblur = () => this.#open(false);
+		input.onkeydown = (event) => this.#key(event);
+	}
+
+	get value() {
+		return this.$.input.value.trim();
+	}
+
+	set value(text) {
+		this.$.input.value = text;
+	}
+
+	focus() {
+		this.$.input.focus();
+	}
+
+	async #suggest() {
+		this.asking?.abort();
+		this.asking = new AbortController();
+		const text = this.value;
+		this.asked = get("v1/classes", { q: text, limit: SHOWN }, this.asking.signal).catch(() => null);
+		const answer = await this.asked;
+		if (!answer || text !== this.value || document.activeElement !== this.$.input) return;
+		this.#found = answer.classes;
+		this.put({ list: this.#found.map((entry, at) => this.#option(entry, at)) });
+		this.#activate(-1);
+		this.#open(this.#found.length > 0);
+		const same = this.#same(text);
+		this.put({ hint: text && t(same ? "name.takes" : "name.makes", same ?? { label: text }) });
+	}
+
+	#option({ id, label, count: n }, at) {
+		const node = made("option", { name: label, count: number(n), photo: n && photoOf("classes", id, 64) });
+		node.id = `${this.$.list.id}-${at}`;
+		node.onpointerdown = (event) => {
+			event.preventDefault();
+			this.#take(label);
+		};
+		return node;
+	}
+
+	#same(text) {
+		return this.#found.find(({ label }) => plain(label) === plain(text));
+	}
+
+	#open(isOpen) {
+		this.$.list.hidden = !isOpen;
+		this.$.input.ariaExpanded = isOpen;
+		if (!isOpen) this.put({ hint: "" });
+	}
+
+	#activate(at) {
+		const { list, input } = this.$;
+		const active = list.children[at];
+		this.#active = at;
+		for (const node of list.children) node.ariaSelected = node === active;
+		if (active) input.setAttribute("aria-activedescendant", active.id);
+		else input.removeAttribute("aria-activedescendant");
+		active?.scrollIntoView({ block: "nearest" });
+	}
+
+	#key(event) {
+		const { key } = event;
+		const isOpen = !this.$.list.hidden;
+		const n = this.#found.length + 1;  // and the text itself, which is -1
+		if (key === "ArrowDown" && isOpen) this.#activate(((this.#active + 2) % n) - 1);
+		else if (key === "ArrowUp" && isOpen) this.#activate(((this.#active + n) % n) - 1);
+		else if (key === "Escape" && isOpen) this.#open(false);
+		else if (key === "Enter" && !event.isComposing) this.#enter();
+		else return;
+		event.preventDefault();
+		event.stopPropagation();
+	}
+
+	async #enter() {
+		const text = this.value;
+		if (this.#active >= 0 && !this.$.list.hidden) return this.#take(this.#found[this.#active].label);
+		if (!text) return;
+		this.#found = (await Promise.race([this.asked, pause(400)]))?.classes ?? [];
+		this.#take(this.#same(text)?.label ?? text);
+	}
+
+	#take(label) {
+		this.asking?.abort();
+		this.value = label;
+		this.#open(false);
+		this.dispatchEvent(new CustomEvent("name", { detail: label }));
+	}
+}
+
+define("name", NameField);
