@@ -8,7 +8,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import closing
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -58,7 +58,8 @@ PHOTO: dict[int | str, Any] = {
     200: {
         "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}},
         "description": "A JPEG file.",
-    }
+    },
+    204: {"description": "There is none, and `missing=empty` was asked."},
 }
 
 
@@ -291,6 +292,7 @@ async def settings(request: Request) -> Response:
 
 
 PhotoSize = Annotated[int, Query(ge=16, le=512)]
+Missing = Annotated[Literal["empty"] | None, Query()]  # 204 instead of 404, which a browser calls an error
 
 
 @router.get(
@@ -298,7 +300,9 @@ PhotoSize = Annotated[int, Query(ge=16, le=512)]
     dependencies=[scoped("read")],
     responses={**refusals(404), **PHOTO},
 )
-async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512) -> Response:
+async def photo_of_sample(
+    request: Request, sample_id: Id, size: PhotoSize = 512, missing: Missing = None
+) -> Response:
     """The photo of a sample, as it is kept."""
     query = (
         "WITH RECURSIVE up(number, parent, is_current) AS ("
@@ -309,7 +313,7 @@ async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512
         "WHERE samples.number = ?1 AND id = ?2 AND up.parent IS NULL AND is_current"
     )
     number = sample_number(sample_id)
-    return await _photo(request, query, (number, sample_id), size)
+    return await _photo(request, query, (number, sample_id), size, missing)
 
 
 @router.get(
@@ -317,7 +321,9 @@ async def photo_of_sample(request: Request, sample_id: Id, size: PhotoSize = 512
     dependencies=[scoped("read")],
     responses={**refusals(404), **PHOTO},
 )
-async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) -> Response:
+async def photo_of_class(
+    request: Request, class_id: Id, size: PhotoSize = 512, missing: Missing = None
+) -> Response:
     """A photo that stands for a class: its newest."""
     query = (
         "WITH RECURSIVE tree(number) AS (SELECT number FROM classes WHERE id = ? AND parent IS NULL AND "
@@ -325,7 +331,7 @@ async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) 
         "tree.number) SELECT photo FROM samples WHERE home IN (SELECT number FROM tree) AND photo IS NOT "
         "NULL ORDER BY number DESC LIMIT 1"
     )
-    return await _photo(request, query, (class_id,), size)
+    return await _photo(request, query, (class_id,), size, missing)
 
 
 @router.get(
@@ -333,14 +339,18 @@ async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) 
     dependencies=[scoped("read")],
     responses={**refusals(404), **PHOTO},
 )
-async def photo_of_review(request: Request, item_id: Id, size: PhotoSize = 512) -> Response:
+async def photo_of_review(
+    request: Request, item_id: Id, size: PhotoSize = 512, missing: Missing = None
+) -> Response:
     """The photo of an answer to look at."""
     if "-" in item_id:  # a sample that contradicts others
-        return await photo_of_sample(request, item_id, size)
-    return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size)
+        return await photo_of_sample(request, item_id, size, missing)
+    return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size, missing)
 
 
-async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int) -> Response:
+async def _photo(
+    request: Request, query: str, names: tuple[Any, ...], size: int, missing: str | None
+) -> Response:
     service = service_of(request)
 
     def read() -> bytes | None:
@@ -349,6 +359,8 @@ async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int
         return small_jpeg(content, size) if content is not None and size < 512 else content
 
     content = await service.read(read)
+    if content is None and missing is not None:
+        return Response(status_code=204)
     if content is None:
         raise Problem(404, "There is no photo of it.")
     return Response(content, media_type="image/jpeg")

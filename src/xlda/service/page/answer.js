@@ -1,7 +1,4 @@
-// An answer as it is shown: how sure it is by shape and word, the three best with a picture, and why.
-import { icon, made, photoOf, put } from "./dom.js";
-import { define, Screen } from "./screen.js";
-import { percent, t } from "./texts.js";
+import { define, icon, made, percent, photoOf, put, Screen, t } from "./kit.js";
 
 const STEADY = 700;  // milliseconds after which a passing answer is read out
 
@@ -11,40 +8,31 @@ class Answer extends Screen {
 
 	begin() {}
 
-	/** `isPassing`: one of many, of a live view. */
 	show({ label, sure, top, codes = [], like }, isPassing) {
-		const verdict = !top.length ? "nothing" : label === null ? "unknown" : sure === false ? "unsure" : "sure";
-		const name = label ?? t(`label.${verdict}`);
-		const word = t(`answer.${verdict}`);
-		this.hidden = false;
+		const verdict = !top.length ? "nothing" : label === null ? "unknown" : sure ? "sure" : "unsure";
+		const [word, name] = [t(`answer.${verdict}`), label ?? t(`label.${verdict}`)];
 		if (this.dataset.verdict !== verdict) this.put({ mark: icon(verdict) });
 		this.dataset.verdict = verdict;
 		this.put({ word, label: name, warned: codes.map((code) => t(`warn.${code}`)).join(" ") });
 		const rows = top.slice(0, 3).map((candidate) => this.#row(candidate));
 		if (rows.some((row, at) => row !== this.$.top.children[at]) || !rows.length) this.put({ top: rows });
-		if (like || !isPassing) this.#why(like ?? []);
-		this.#read(`${word}: ${name}`, isPassing);
+		if (like || !isPassing) {
+			const likes = (like ?? []).map((one) => made("like", { name: one.label, photo: photoOf("samples", one.sample_id) }));
+			this.put({ like: likes.length > 0, likes });
+		}
+		if (this.#said === word + name) return;
+		this.#said = word + name;
+		clearTimeout(this.timer);
+		this.timer = setTimeout(() => this.put({ status: `${word}: ${name}` }), isPassing ? STEADY : 0);
 	}
 
-	/** A row stays with its class, so that its picture is loaded once. */
+	// A row stays with its class: its picture is loaded once.
 	#row({ class_id: id, label, probability }) {
-		if (!this.#rows.has(id)) this.#rows.set(id, made("candidate", { photo: photoOf("classes", id) }));
-		const row = this.#rows.get(id);
+		const row = this.#rows.get(id) ?? made("candidate", { photo: photoOf("classes", id) });
+		this.#rows.set(id, row);
 		put(row, { name: label, share: percent(probability) });
 		row.$.bar.style.width = `${100 * probability}%`;
 		return row;
-	}
-
-	#why(like) {
-		const nodes = like.map(({ sample_id: id, label }) => made("like", { name: label, photo: photoOf("samples", id) }));
-		this.put({ like: nodes.length > 0, likes: nodes });
-	}
-
-	#read(text, isPassing) {
-		if (text === this.#said) return;
-		this.#said = text;
-		clearTimeout(this.timer);
-		this.timer = setTimeout(() => this.put({ status: text }), isPassing ? STEADY : 0);
 	}
 }
 

@@ -1,24 +1,22 @@
-// Calls to the service. All addresses are relative to the page.
 import { t } from "./texts.js";
 
 const TRANSLATED = [0, 401, 403, 413, 415, 429, 503, 507];
-const hooks = {};
 
-/** Who is told that the service is `gone`, or wants to know who this is: `signIn`. */
-export const whenCalling = (given) => Object.assign(hooks, given);
+export const hooks = {};
 
-/** The service refused, with a status and a sentence; 0 where it could not be reached. */
-const refused = (status, detail) =>
-	Object.assign(new Error(TRANSLATED.includes(status) ? t(`refused.${status}`) : detail ?? t("refused.other")), { status });
+function refused(status, detail = t("refused.other")) {
+	const message = TRANSLATED.includes(status) ? t(`refused.${status}`) : detail;
+	return Object.assign(new Error(message), { status });
+}
 
-/** A key for a change that is made once. It needs no secure context. */
+// It needs no secure context, as `randomUUID` would.
 export const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 export const get = (path, query, signal) => call("GET", path, { query, signal });
 
-/** A change. It has a key, so that it can be sent again where a connection broke. */
+// It has a key, so that it can be sent again where a connection broke.
 export async function change(method, path, json) {
 	const key = newKey();
 	for (const wait of [300, 1000, 0]) {
@@ -31,13 +29,12 @@ export async function change(method, path, json) {
 	}
 }
 
-/** One request; gives the JSON of its answer. */
 export async function call(method, path, { query = {}, json, body, type = "application/json", key, signal } = {}) {
 	const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
 	const headers = { "Content-Type": type };
 	if (key) headers["Idempotency-Key"] = key;
 	const given = { method, headers, signal, body: json ? JSON.stringify(json) : body };
-	const answer = await fetch(asked.size ? `${path}?${asked}` : path, given).catch((error) => {
+	const answer = await fetch(`${path}?${asked}`, given).catch((error) => {
 		if (error.name === "AbortError") throw error;
 	});
 	if (!answer || [502, 504].includes(answer.status)) {  // or a proxy with nobody behind it

@@ -1,20 +1,12 @@
-// Classes: all of them, found by name.
-import { get } from "./api.js";
-import { made, photoOf } from "./dom.js";
-import { Paged } from "./paged.js";
-import { link } from "./router.js";
-import { define, Screen } from "./screen.js";
-import { store } from "./store.js";
-import { t } from "./texts.js";
-import { Tiles } from "./tiles.js";
+import { define, get, link, made, photoOf, Screen, store, t } from "./kit.js";
+import { paged } from "./paged.js";
+import { tilesOf } from "./tiles.js";
 
 const [CARD, TEXT] = [150, 58];  // pixels of a card: its width, and what stands below its picture
 
-/** A class as a picture with its name. */
 export function card({ id, label, count }) {
-	const isCounted = count !== undefined;
 	const photo = count !== 0 && photoOf("classes", id);
-	const node = made("card", { photo, name: label, count: isCounted && t("photos", { n: count }) });
+	const node = made("card", { photo, name: label, count: count >= 0 && t("photos", { n: count }) });
 	node.href = link("class", id);
 	return node;
 }
@@ -22,23 +14,22 @@ export function card({ id, label, count }) {
 class Classes extends Screen {
 	begin() {
 		const { search } = this.$;
-		const read = async (after) => {
+		const pages = paged(async (after) => {
 			const { classes, next } = await get("v1/classes", { q: search.value.trim(), limit: 200, after });
 			return { items: classes, next };
-		};
-		const paged = new Paged(read, (classes) => this.#show(classes));
-		this.tiles = new Tiles(this, { size: CARD, text: TEXT, make: card, nearEnd: paged.more });
-		this.load = () => paged.load();
-		search.oninput = () => paged.load(0);
+		}, (classes) => this.#show(classes));
+		this.tiles = tilesOf(this, { size: CARD, text: TEXT, make: card, nearEnd: pages.more });
+		this.load = () => pages.load();
+		search.oninput = () => pages.load(0);
 		super.begin();
 	}
 
 	#show(items) {
-		const isSearch = Boolean(this.$.search.value.trim());
-		const n = isSearch ? items.length : Math.max(items.length, store.get("model").classes);
-		const isEmpty = !n && !isSearch;
+		const q = this.$.search.value.trim();
+		const n = q ? items.length : Math.max(items.length, store.get("model").classes);
+		const isEmpty = !n && !q;
 		this.put({ says: isEmpty ? t("classes.empty") : t("classes.lead", { n }), first: isEmpty && "#/teach" });
-		this.tiles.sections = [{ items }];
+		this.tiles.show([{ items }]);
 	}
 }
 

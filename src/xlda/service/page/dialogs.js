@@ -1,10 +1,7 @@
-// Questions in front of the page, by the browser's own dialog element.
 import { made } from "./dom.js";
 
-/** Ask by a template; gives the value of the button that was pressed, or nothing. */
 export async function ask(name, values, prepare) {
 	const dialog = made(name, values);
-	const before = document.activeElement;
 	const isFirm = "firm" in dialog.dataset;
 	document.body.append(dialog);
 	dialog.onclick = ({ target }) => {
@@ -15,16 +12,15 @@ export async function ask(name, values, prepare) {
 	prepare?.(dialog.$, dialog);
 	await new Promise((resolve) => (dialog.onclose = resolve));
 	dialog.remove();
-	before?.focus({ preventScroll: true });
 	return dialog.returnValue;
 }
 
-/** Ask for the name of a class; nothing where nobody says. */
-export async function askName(title, ok) {
+export async function askName(title, ok, value = "") {
 	let label = "";
 	await ask("ask-name", { title, ok }, ({ field }, dialog) => {
+		field.value = value;
 		field.focus();
-		field.addEventListener("name", ({ detail }) => dialog.close((label = detail)));
+		field.onname = (name) => dialog.close((label = name));
 		dialog.firstChild.onsubmit = () => (label = field.value);
 	});
 	return label;

@@ -1,13 +1,10 @@
-// Elements from the templates of index.html. Text enters as text only.
 import { t } from "./texts.js";
 
-/** Fill an element with a template, in the reader's language; `$` has its parts by their data-ref. */
 export function fill(host, name) {
 	host.replaceChildren(document.importNode(document.getElementById(`t-${name}`).content, true));
 	return translate(host);
 }
 
-/** The one element of a template, with values for its parts. */
 export function made(name, values = {}) {
 	const box = fill(document.createElement("div"), name);
 	const node = Object.assign(box.firstElementChild, { $: box.$ });
@@ -15,7 +12,7 @@ export function made(name, values = {}) {
 	return node;
 }
 
-/** Put text, elements or an address into parts; a part without a value is hidden. */
+// Put text, elements or an address into parts; a part without a value is hidden.
 export function put({ $ }, values) {
 	for (const [part, value] of Object.entries(values)) {
 		const node = $[part];
@@ -30,14 +27,13 @@ export function put({ $ }, values) {
 export function translate(host) {
 	host.$ = {};
 	for (const node of host.querySelectorAll("*")) {
-		const { ref, text, label, alt, placeholder, icon: symbol } = node.dataset;
+		const { ref, text, label, alt, icon: symbol } = node.dataset;
 		if (ref) host.$[ref] = node;
 		if (text) node.textContent = t(text);
-		if (label) node.ariaLabel = t(label);
+		if (label) node.ariaLabel = node.placeholder = t(label);
 		if (label && node.matches(".round")) node.title = t(label);
 		if (alt) node.alt = t(alt);
-		if (placeholder) node.ariaLabel = node.placeholder = t(placeholder);
-		if (symbol) node.replaceChildren(icon(symbol));
+		if (symbol) node.append(icon(symbol));
 	}
 	return host;
 }

@@ -1,41 +1,25 @@
-// History: what was done, by whom, each with its undo.
-import { get } from "./api.js";
-import { icon, made } from "./dom.js";
-import { noteError } from "./notes.js";
-import { define, Screen } from "./screen.js";
-import { ago, t } from "./texts.js";
-import { act } from "./undo.js";
+import { act, dated, define, get, icon, made, noteError, Screen, t } from "./kit.js";
 
-const WAYS = {  // operation: its text and its icon
-	learn: ["taught", "camera"], review: ["taught", "review"], correct: ["is", "tag"], relabel: ["moved", "tag"],
-	forget: ["forgotten", "bin"], create: ["created", "tag"], rename: ["renamed", "edit"], merge: ["merged", "merge"],
-	remove: ["removed", "bin"], feedback: ["other", "look"], undo: ["other", "undo"],
-};
-const wayOf = (operation) => WAYS[operation] ?? ["other", "yes"];
-
-/** What an event was, in a sentence; `found` has all that are known, by seq. */
-export function described({ operation, said, n = 1, old, undoes, new: to, label = "" }, found) {
+export function described({ operation, said, n = 1, old, undoes, new: to, label }, found) {
 	const undone = found.get(undoes?.[0]);
 	if (undone) {
-		const isRedo = undone.operation === "undo";
-		const what = (isRedo && found.get(undone.undoes[0])) || undone;
-		const times = Math.max(undoes.length, what.n ?? 1);
-		return t(isRedo ? "done.redo" : "done.undo", { what: described({ ...what, n: times, undoes: [] }, found) });
+		const first = found.get(undone.undoes?.[0]) ?? undone;
+		const what = described({ ...first, undoes: [], n: first.n ?? undoes.length }, found);
+		return t(first === undone ? "done.undo" : "done.redo", { what });
 	}
-	const key = said === "correct" ? "yes" : said ?? wayOf(operation)[0];
-	const name = to ?? [label].flat().join(", ");
-	return t(`did.${key}`, { n, old, label: name, gone: old, kept: name });
+	const key = said ?? (operation === "correct" ? "label" : operation);
+	return t(`did.${key}`, { n, old, label: to ?? [label].flat().join(", ") });
 }
 
-/** Photos that were taught in one go stand in one line. */
 export function together(events) {
 	const lines = [];
 	for (const event of events) {
 		const last = lines.at(-1);
 		const isSame = event.group && last?.group === event.group && last.undone === event.undone;
-		if (!isSame) lines.push({ ...event, n: 0, seqs: [] });
-		lines.at(-1).n += event.n ?? 1;
-		lines.at(-1).seqs.push(event.seq);
+		const line = isSame ? last : { ...event, n: 0, seqs: [] };
+		if (!isSame) lines.push(line);
+		line.n += event.n ?? 1;
+		line.seqs.push(event.seq);
 	}
 	return lines;
 }
@@ -52,8 +36,10 @@ class History extends Screen {
 		const { operation, undone, actor, seqs } = line;
 		const what = described(line, found);
 		const name = operation === "undo" ? "redo" : "undo";
-		const hint = [ago(line.time), actor !== "everyone" && actor, undone && t("history.undone")].filter(Boolean).join(" · ");
-		const node = made("event", { text: what, hint, mark: icon(wayOf(operation)[1]), undo: !undone && [icon(name), t(name)] });
+		const node = made("event", {
+			text: what, mark: icon(operation), undo: line.can_be_undone && !undone && [icon(name), t(name)],
+			hint: [dated(line.time), actor !== "everyone" && actor, undone && t("history.undone")].filter(Boolean).join(" · "),
+		});
 		node.$.undo.onclick = () => act(t(`done.${name}`, { what }), "POST", "v1/events:undo", { seqs }).catch(noteError);
 		node.classList.toggle("undone", undone);
 		return node;

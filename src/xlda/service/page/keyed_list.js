@@ -1,92 +1,66 @@
-// A list of any length of which only what can be seen is in the document. Elements stay with their keys.
-
 const AROUND = 600;  // pixels above and below what can be seen
 const [ABOVE, BELOW] = [80, 200];  // pixels at the edges where other things cover what is revealed
 
-export class KeyedList {
-	#rows = [];
-	#tops = [0];
-	#nodes = new Map();
-	#frame = 0;
+// Only what can be seen is in the document, and elements stay with their keys. Rows have a `key` and a `height`;
+// `create(row)` makes an element, `nearEnd()` is told of the end.
+export function keyedList(host, { create, nearEnd }) {
+	const nodes = new Map();
+	let [rows, frame] = [[], 0];
 
-	/** Rows have a `key` and a `height`; `create(row)` makes an element, `nearEnd()` is told of the end. */
-	constructor(host, { create, nearEnd }) {
-		Object.assign(this, { host, create, nearEnd });
-		host.classList.add("keyed-list");
-		this.draw = () => (this.#frame ||= requestAnimationFrame(() => this.#draw()));
-		addEventListener("scroll", this.draw, { passive: true });
-		addEventListener("resize", this.draw);
-	}
-
-	end() {
-		cancelAnimationFrame(this.#frame);
-		removeEventListener("scroll", this.draw);
-		removeEventListener("resize", this.draw);
-	}
-
-	get rows() {
-		return this.#rows;
-	}
-
-	set rows(rows) {
-		this.#rows = rows;
-		this.#tops = [0];
-		for (const { height } of rows) this.#tops.push(this.#tops.at(-1) + height);
-		this.host.style.height = `${this.#tops.at(-1)}px`;
-		this.#draw();
-	}
-
-	/** The element of a row, where it is in the document. */
-	node(key) {
-		return this.#nodes.get(key);
-	}
-
-	/** Bring a row into sight; gives its element. */
-	reveal(key) {
-		const at = this.#rows.findIndex((row) => row.key === key);
-		const start = this.host.getBoundingClientRect().top;
-		const above = start + this.#tops[at] - ABOVE;
-		const below = start + this.#tops[at + 1] + BELOW - innerHeight;
-		if (above < 0) scrollBy(0, above);
-		else if (below > 0) scrollBy(0, Math.min(above, below));
-		this.#draw();
-		return this.node(key);
-	}
-
-	/** The first row that ends below a height. */
-	#at(height) {
-		let [low, high] = [0, this.#rows.length];
-		while (low < high) {
-			const middle = (low + high) >> 1;
-			if (this.#tops[middle + 1] > height) high = middle;
-			else low = middle + 1;
-		}
-		return low;
-	}
-
-	#draw() {
-		this.#frame = 0;
-		const seen = -this.host.getBoundingClientRect().top;
-		const [first, last] = [this.#at(seen - AROUND), this.#at(seen + innerHeight + AROUND)];
-		const shown = new Map();
-		this.#rows.forEach(({ key }, at) => {
-			const hasFocus = this.node(key)?.contains(document.activeElement);  // it stays, wherever it is
-			if ((at >= first && at <= last) || hasFocus) shown.set(key, at);
-		});
-		for (const [key, node] of this.#nodes) {
-			if (shown.has(key)) continue;
+	function draw() {
+		frame = 0;
+		const seen = -host.getBoundingClientRect().top;
+		const end = seen + innerHeight + AROUND;
+		const shown = rows.filter(({ key, top, bottom }) =>
+			(bottom > seen - AROUND && top < end) || nodes.get(key)?.contains(document.activeElement));
+		const keys = new Set(shown.map(({ key }) => key));
+		for (const [key, node] of nodes) {
+			if (keys.has(key)) continue;
 			node.remove();
-			this.#nodes.delete(key);
+			nodes.delete(key);
 		}
-		let next = this.host.firstChild;
-		for (const [key, at] of shown) {
-			const node = this.node(key) ?? this.create(this.#rows[at]);
-			this.#nodes.set(key, node);
-			node.style.top = `${this.#tops[at]}px`;
-			node.style.height = `${this.#tops[at + 1] - this.#tops[at]}px`;
+		let next = host.firstChild;
+		for (const row of shown) {
+			const node = nodes.get(row.key) ?? create(row);
+			nodes.set(row.key, node);
+			node.style.top = `${row.top}px`;
+			node.style.height = `${row.height}px`;
 			if (node === next) next = next.nextSibling;
-			else this.host.insertBefore(node, next);
+			else host.insertBefore(node, next);
 		}
-		if (last >= this.#rows.length - 1) this.nearEnd?.();
+		if (!(rows.at(-1)?.top > end)) nearEnd?.();
 	}
+
+	const later = () => (frame ||= requestAnimationFrame(draw));
+	host.classList.add("keyed-list");
+	addEventListener("scroll", later, { passive: true });
+	addEventListener("resize", later);
+
+	return {
+		node: (key) => nodes.get(key),
+
+		show(given) {
+			let bottom = 0;
+			rows = given.map((row) => ({ ...row, top: bottom, bottom: (bottom += row.height) }));
+			host.style.height = `${bottom}px`;
+			draw();
+		},
+
+		reveal(key) {
+			const { top, bottom } = rows.find((row) => row.key === key);
+			const start = host.getBoundingClientRect().top;
+			const above = start + top - ABOVE;
+			const below = start + bottom + BELOW - innerHeight;
+			if (above < 0) scrollBy(0, above);
+			else if (below > 0) scrollBy(0, Math.min(above, below));
+			draw();
+			return nodes.get(key);
+		},
+
+		end() {
+			cancelAnimationFrame(frame);
+			removeEventListener("scroll", later);
+			removeEventListener("resize", later);
+		},
+	};
 }

@@ -1,9 +1,6 @@
-// What it knows of itself: how often it will be right, as far as it can tell, and how that came.
-import { get } from "./api.js";
 import { chart } from "./chart.js";
+import { dated, define, get, number, percent, Screen, t } from "./kit.js";
 import { letPhoneIn } from "./pairing.js";
-import { define, Screen } from "./screen.js";
-import { ago, number, percent, t } from "./texts.js";
 
 const megabytes = (bytes) => t("megabytes", { size: number(Math.round(bytes / 1e6)) });
 
@@ -13,8 +10,8 @@ class Knows extends Screen {
 	async load() {
 		const [model, { history }] = await Promise.all([get("v1/model"), get("v1/model/history")]);
 		const { expected_accuracy: expected, disk } = model;
-		const points = history.map(({ visit, time }) => ({ ...visit, says: `${percent(visit.accuracy)} (${ago(time)})` }));
-		const [first, last] = [points[0]?.says, points.at(-1)?.says];
+		const points = history.map(({ visit }) => visit);
+		const [first, last] = [history[0], history.at(-1)].map((one) => one && `${percent(one.visit.accuracy)} (${dated(one.time)})`);
 		this.put({
 			classes: number(model.classes), samples: number(model.samples), free: megabytes(disk.free_bytes),
 			photos: disk.photos.kept ? megabytes(disk.photos.bytes) : t("knows.photos.none"),

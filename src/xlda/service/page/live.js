@@ -1,62 +1,50 @@
-// The live view: frames asked about one after the other, none of them old.
 import { call, pause } from "./api.js";
 import { camera } from "./camera.js";
 
 const SIDE = 512;  // pixels: as much as is kept of a photo that is taught
-const AT_ONCE = 2;
 const BETWEEN = 75;  // milliseconds from one frame to the next, at least
 const TOO_OLD = 250;  // milliseconds from the frame to its answer
 const WHY_EVERY = 1200;  // milliseconds between two answers that say why
 
-export class Live {
-	isOn = false;
-	#run = 0;
-	#underWay = 0;
-	#shownAt = 0;
-	#whyAt = 0;
-	#late = 0;
+// Asks about what the camera shows, until it is stopped; `show(answer, photo)` gets answers in their order.
+export function liveView(show) {
+	let [run, underWay, shownAt, whyAt, late] = [0, 0, 0, 0, 0];
 
-	/** `show(answer, photo)` gets answers in the order of their frames. */
-	constructor(show) {
-		this.show = show;
-	}
-
-	/** Ask until it is stopped; never more at once than the service keeps up with. */
-	async start() {
-		if (this.isOn) return;
-		this.isOn = true;
-		const run = ++this.#run;
-		while (run === this.#run) {
-			const next = pause(BETWEEN);
-			const hasTime = this.#underWay < (this.#late > 3 ? 1 : AT_ONCE);
-			const frame = hasTime && !document.hidden && (await camera.grab(SIDE));
-			if (frame) this.#ask(frame, run);
-			await next;
-		}
-	}
-
-	stop() {
-		this.isOn = false;
-		this.#run++;
-	}
-
-	async #ask({ at, blob }, run) {
-		this.#underWay++;
-		const saysWhy = at - this.#whyAt > WHY_EVERY;
-		if (saysWhy) this.#whyAt = at;
+	async function ask({ at, blob: body }, mine) {
+		underWay++;
+		const like = at - whyAt > WHY_EVERY && 3;
+		if (like) whyAt = at;
 		try {
-			const query = { k: 3, unknown: 0.05, like: saysWhy && 3 };
-			const answer = await call("POST", "v1/predict", { query, body: blob, type: blob.type });
+			const answer = await call("POST", "v1/predict", { query: { k: 3, unknown: 0.05, like }, body, type: body.type });
 			answer.age = performance.now() - at;
-			this.#late = answer.age > TOO_OLD ? this.#late + 1 : 0;
-			const isFit = this.#late === 0 || this.#late > 3;  // of a slow service, old answers are better than none
-			if (run === this.#run && at > this.#shownAt && isFit) {
-				this.#shownAt = at;
-				this.show(answer, blob);
-			}
+			late = answer.age > TOO_OLD ? late + 1 : 0;
+			const isFit = !late || late > 3;  // of a slow service, old answers are better than none
+			if (mine === run && at > shownAt && isFit) show(answer, body, (shownAt = at));
 		} catch {
-			await pause(500);  // whoever is gone is looked for elsewhere
+			await pause(500);
 		}
-		this.#underWay--;
+		underWay--;
 	}
+
+	return {
+		isOn: false,
+
+		async start() {
+			if (this.isOn) return;
+			this.isOn = true;
+			const mine = ++run;
+			while (mine === run) {
+				const next = pause(BETWEEN);
+				const hasTime = underWay < (late > 3 ? 1 : 2) && !document.hidden;
+				const frame = hasTime && (await camera.grab(SIDE));
+				if (frame) ask(frame, mine);
+				await next;
+			}
+		},
+
+		stop() {
+			this.isOn = false;
+			run++;
+		},
+	};
 }

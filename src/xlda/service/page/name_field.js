@@ -1,14 +1,9 @@
-// A field for the name of a class: it suggests those that are known; Enter takes the name, or makes it.
-import { get, pause } from "./api.js";
-import { made, photoOf } from "./dom.js";
-import { define, Screen } from "./screen.js";
-import { number, t } from "./texts.js";
+import { define, get, made, number, pause, photoOf, Screen, t } from "./kit.js";
 
 const SHOWN = 7;
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
 let count = 0;
 
-/** Fires `name` with the label. The attribute data-name is the key of what it is called. */
 class NameField extends Screen {
 	#found = [];
 	#active = -1;
@@ -36,12 +31,12 @@ class NameField extends Screen {
 	}
 
 	async #suggest() {
+		const text = this.value;
 		this.asking?.abort();
 		this.asking = new AbortController();
-		const text = this.value;
 		this.asked = get("v1/classes", { q: text, limit: SHOWN }, this.asking.signal).catch(() => null);
 		const answer = await this.asked;
-		if (!answer || text !== this.value || document.activeElement !== this.$.input) return;
+		if (!answer || document.activeElement !== this.$.input) return;
 		this.#found = answer.classes;
 		this.put({ list: this.#found.map((entry, at) => this.#option(entry, at)) });
 		this.#activate(-1);
@@ -53,10 +48,7 @@ class NameField extends Screen {
 	#option({ id, label, count: n }, at) {
 		const node = made("option", { name: label, count: number(n), photo: n && photoOf("classes", id, 64) });
 		node.id = `${this.$.list.id}-${at}`;
-		node.onpointerdown = (event) => {
-			event.preventDefault();
-			this.#take(label);
-		};
+		node.onpointerdown = (event) => this.#take(label, event.preventDefault());
 		return node;
 	}
 
@@ -72,11 +64,10 @@ class NameField extends Screen {
 
 	#activate(at) {
 		const { list, input } = this.$;
-		const active = list.children[at];
 		this.#active = at;
+		const active = list.children[at];
 		for (const node of list.children) node.ariaSelected = node === active;
-		if (active) input.setAttribute("aria-activedescendant", active.id);
-		else input.removeAttribute("aria-activedescendant");
+		input.setAttribute("aria-activedescendant", active?.id ?? "");
 		active?.scrollIntoView({ block: "nearest" });
 	}
 
@@ -96,16 +87,15 @@ class NameField extends Screen {
 	async #enter() {
 		const text = this.value;
 		if (this.#active >= 0 && !this.$.list.hidden) return this.#take(this.#found[this.#active].label);
-		if (!text) return;
 		this.#found = (await Promise.race([this.asked, pause(400)]))?.classes ?? [];
-		this.#take(this.#same(text)?.label ?? text);
+		if (text) this.#take(this.#same(text)?.label ?? text);
 	}
 
 	#take(label) {
 		this.asking?.abort();
 		this.value = label;
 		this.#open(false);
-		this.dispatchEvent(new CustomEvent("name", { detail: label }));
+		this.onname(label);
 	}
 }
 

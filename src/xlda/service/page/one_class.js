@@ -1,14 +1,7 @@
-// One class: its photos, how well it is known, and what can be done with it.
-import { change, get } from "./api.js";
-import { ask, askName } from "./dialogs.js";
-import { icon, photoOf } from "./dom.js";
+import { act, ask, askName, change, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t, tell } from "./kit.js";
 import { merge } from "./merging.js";
-import { Paged } from "./paged.js";
-import { go, link, place } from "./router.js";
-import { define, Screen } from "./screen.js";
-import { language, number, percent, t } from "./texts.js";
-import { Tiles } from "./tiles.js";
-import { act, tell } from "./undo.js";
+import { paged } from "./paged.js";
+import { tilesOf } from "./tiles.js";
 
 const TILE = 104;  // pixels
 const share = (value) => typeof value === "number" && percent(value);
@@ -16,18 +9,21 @@ const share = (value) => typeof value === "number" && percent(value);
 class OneClass extends Screen {
 	begin() {
 		this.path = `v1/classes/${place()[1]}`;
-		const read = async (after) => {
+		this.pages = paged(async (after) => {
 			const found = await get(this.path, { limit: 200, after });
 			return { ...found, items: found.samples };
+		}, (samples, entry) => this.#show(samples, entry));
+		const changed = () => {
+			const n = this.tiles?.selected.size;
+			this.put({ bar: n > 0, chosen: n && t("selected", { n }) });
 		};
-		this.paged = new Paged(read, (samples, entry) => this.#show(samples, entry));
-		this.tiles = new Tiles(this, { size: TILE, changed: () => this.#showBar(), nearEnd: this.paged.more });
+		this.tiles = tilesOf(this, { size: TILE, changed, nearEnd: this.pages.more });
 		super.begin();
 	}
 
 	async load() {
 		try {
-			await this.paged.load();
+			await this.pages.load();
 		} catch (error) {
 			if (error.status !== 404) throw error;
 			this.put({ label: t("class.gone"), gone: true, about: false, host: false, bar: false });
@@ -36,46 +32,29 @@ class OneClass extends Screen {
 
 	#show(samples, entry) {
 		this.entry = entry;
-		const { label, enough, expected_accuracy: accuracy, corrections } = entry;
-		const hurting = samples.filter(({ hurts }) => hurts);
-		this.hurting = hurting.map(({ id }) => id);
+		const { label, enough } = entry;
+		const [accuracy, corrections] = [share(entry.expected_accuracy), share(entry.corrections)];
 		this.put({
 			label, gone: false, about: true, host: true, count: number(entry.count), teach: link("teach", label),
-			accuracyBox: share(accuracy) && true, accuracy: share(accuracy),
-			correctionsBox: share(corrections) && true, corrections: share(corrections),
-			chip: typeof enough === "boolean" && [icon(enough ? "sure" : "unsure"), t(enough ? "class.enough" : "class.more")],
+			accuracyBox: accuracy && true, accuracy, correctionsBox: corrections && true, corrections,
+			chip: enough !== null && [icon(enough ? "sure" : "unsure"), t(enough ? "class.enough" : "class.more")],
 			advice: language === "en" && entry.advice,  // the service speaks English
-			hurting: hurting.length > 0, hurtingText: t("class.hurting", { n: hurting.length }),
 		});
-		this.tiles.sections = [{
-			items: [...hurting, ...samples.filter(({ hurts }) => !hurts)].map(({ id, photo, hurts }) => ({
-				id, src: photo && photoOf("samples", id), alt: t(hurts ? "class.hurts" : "class.photo", entry), hasBadge: hurts,
-			})),
-		}];
-	}
-
-	#showBar() {
-		const n = this.tiles.selected.size;
-		this.put({ bar: n > 0, chosen: t("review.selected", { n }) });
+		const items = samples.map(({ id, photo, hurts }) => ({
+			id, src: photo && photoOf("samples", id), alt: t(hurts ? "class.hurts" : "class.photo", entry), hasBadge: hurts,
+		}));
+		items.sort((one, other) => other.hasBadge - one.hasBadge);  // what hurts comes first
+		this.tiles.show([{ items }]);
 	}
 
 	clear() {
 		this.tiles.select([]);
 	}
 
-	selectHurting() {
-		this.tiles.select(this.hurting);
-	}
-
 	async rename() {
 		const { label: old } = this.entry;
-		let label = old;
-		const said = await ask("rename", {}, ({ input }) => {
-			input.value = old;
-			input.select();
-			input.oninput = () => (label = input.value.trim());
-		});
-		if (said && label && label !== old) await act(t("did.renamed", { old, label }), "PATCH", this.path, { label });
+		const label = await askName(t("class.rename.title"), t("class.rename"), old);
+		if (label && label !== old) await act(t("did.rename", { old, label }), "PATCH", this.path, { label });
 	}
 
 	async merge() {
@@ -91,27 +70,27 @@ class OneClass extends Screen {
 	async delete() {
 		const { label } = this.entry;
 		if (!(await ask("remove", { title: t("class.remove.title", { label }) }))) return;
-		await act(t("did.removed", { label }), "DELETE", this.path);
+		await act(t("did.remove", { label }), "DELETE", this.path);
 		go("classes");
 	}
 
 	async move() {
 		const ids = [...this.tiles.selected];
-		const label = await askName(t("review.name.title", { n: ids.length }), t("class.move"));
+		const n = ids.length;
+		const label = await askName(t("review.name.title", { n }), t("class.move"));
 		if (!label) return;
 		this.clear();
-		await act(t("did.moved", { n: ids.length, label }), "POST", "v1/samples:relabel", { ids, label });
+		await act(t("did.relabel", { n, label }), "POST", "v1/samples:relabel", { ids, label });
 	}
 
-	/** One event each, and one undo for all of them. */
 	async forget() {
 		const seqs = [];
-		const ids = [...this.tiles.selected];
+		const ids = this.tiles.selected;
 		this.clear();
 		try {
 			for (const id of ids) seqs.push((await change("DELETE", `v1/samples/${id}`)).seq);
 		} finally {
-			if (seqs.length) tell(t("did.forgotten", { n: seqs.length, label: this.entry.label }), seqs);
+			if (seqs.length) tell(t("did.forget", { n: seqs.length, label: this.entry.label }), seqs);
 		}
 	}
 }

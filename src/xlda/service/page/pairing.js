@@ -1,14 +1,8 @@
-// Who comes in: by a code in the address, by a code or token that is typed, or by a phone that reads a code here.
-import { call, change } from "./api.js";
-import { ask } from "./dialogs.js";
-import { noteError } from "./notes.js";
-import { store } from "./store.js";
-import { t } from "./texts.js";
+import { ask, call, change, noteError, store, t } from "./kit.js";
 
-const CODE = /^[0-9a-z]{4}-?[0-9a-z]{4}$/i;
+const CODE = /^\w{4}-?\w{4}$/;
 const session = (json) => call("POST", "v1/session", { json });
 
-/** A code that came with the address is used, and taken out of it. */
 export async function useCode() {
 	const code = new URLSearchParams(location.hash.slice(1)).get("code");
 	if (!code) return;
@@ -18,14 +12,13 @@ export async function useCode() {
 
 let asking = null;
 
-/** Ask who this is, once, until the service knows. */
 export function signIn() {
 	asking ??= ask("sign-in", {}, ({ input, says }, dialog) => {
 		dialog.firstChild.onsubmit = async (event) => {
 			event.preventDefault();
 			const text = input.value.trim();
 			try {
-				await session(CODE.test(text) ? { code: text } : { token: text });
+				await session({ [CODE.test(text) ? "code" : "token"]: text });
 				location.reload();
 			} catch (error) {
 				says.textContent = error.status === 401 ? t("sign.wrong") : error.message;
@@ -34,14 +27,12 @@ export function signIn() {
 	});
 }
 
-/** The one question of the first start: whether photos are kept. */
 export async function firstStart() {
 	if (!store.get("model").first_start) return;
-	const said = await ask("first");
-	await change("POST", "v1/settings", { keep_photos: said === "yes" });
+	const keep_photos = (await ask("first")) === "yes";
+	await change("POST", "v1/settings", { keep_photos });
 }
 
-/** Show a code that lets a phone in. */
 export async function letPhoneIn() {
 	const { qr, addresses, code } = await change("POST", "v1/pairing", { scope: "teach" });
 	const picture = qr && URL.createObjectURL(new Blob([qr], { type: "image/svg+xml" }));

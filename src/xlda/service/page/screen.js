@@ -1,4 +1,3 @@
-// What all screens have in common: a template, clicks that call their methods, and an end.
 import { fill, put } from "./dom.js";
 import { noteError } from "./notes.js";
 import { store } from "./store.js";
@@ -8,7 +7,7 @@ export class Screen extends HTMLElement {
 
 	connectedCallback() {
 		fill(this, this.localName.slice(5));
-		this.onclick = ({ target }) => this.#run(target.closest("[data-act]")?.dataset.act);
+		this.onclick = ({ target }) => this.run(target.closest("[data-act]")?.dataset);
 		this.begin();
 	}
 
@@ -17,12 +16,11 @@ export class Screen extends HTMLElement {
 		for (const end of this.ends.splice(0)) end();
 	}
 
-	/** Call `load` now and a moment after every change, however many there are. */
 	begin() {
 		let wait = 0;
 		this.ends.push(store.on("seq", () => {
 			clearTimeout(this.timer);
-			this.timer = setTimeout(() => this.#run("load"), wait);
+			this.timer = setTimeout(() => this.run({ act: "load" }), wait);
 			wait = 300;
 		}));
 	}
@@ -31,9 +29,9 @@ export class Screen extends HTMLElement {
 		put(this, values);
 	}
 
-	async #run(name) {
+	async run(data) {
 		try {
-			await this[name]?.();
+			await this[data?.act]?.(data);
 		} catch (error) {
 			noteError(error);
 		}

@@ -1,36 +1,29 @@
-// Where photos come from: the camera, a file, a drop, the clipboard. Look and Teach both stand around it.
 import { camera } from "./camera.js";
-import { noteError } from "./notes.js";
-import { define, Screen } from "./screen.js";
-import { t } from "./texts.js";
+import { define, noteError, Screen, t } from "./kit.js";
 
-/** Fires `photos` with a list of files, and `camera` when that goes on or off. */
+// Calls `onphotos` with files, and `oncamera` when that goes on or off.
 class Stage extends Screen {
 	begin() {
 		const { video, which } = this.$;
 		video.muted = true;
 		camera.video = video;
-		which.onchange = () => {
-			localStorage.camera = which.value;
-			this.startCamera();
+		camera.changed = () => this.isConnected && this.#show();
+		this.onchange = ({ target }) => {
+			if (target === which) return this.startCamera((localStorage.camera = which.value));
+			this.#give(target.files);
+			target.value = "";
 		};
-		for (const input of this.querySelectorAll("[type=file]")) {
-			input.multiple = this.hasAttribute("many") && !input.hasAttribute("capture");
-			input.onchange = () => {
-				this.#give(input.files);
-				input.value = "";
-			};
-		}
+		for (const input of this.querySelectorAll("[data-many]")) input.multiple = this.hasAttribute("many");
 		this.classList.toggle("no-camera", !camera.isPossible);
-		this.#listen(camera, "change", () => this.#show());
-		this.#listen(document, "paste", ({ clipboardData }) => this.#give(clipboardData.files));
-		for (const kind of ["dragover", "dragleave", "drop"]) this.#listen(document, kind, (event) => this.#drag(event));
-		this.ends.push(() => this.showPhoto(null));
-		this.#show();
+		const way = new AbortController();
+		const listen = (kind, run) => document.addEventListener(kind, run, { signal: way.signal });
+		listen("paste", ({ clipboardData }) => this.#give(clipboardData.files));
+		for (const kind of ["dragover", "dragleave", "drop"]) listen(kind, (event) => this.#drag(event));
+		this.ends.push(() => way.abort());
+		queueMicrotask(camera.changed);
 		if (camera.isPossible && localStorage.cameraWasOn && !camera.isOn) this.startCamera();
 	}
 
-	/** Turn the camera on; gives whether it is. */
 	async startCamera() {
 		this.classList.add("starting");
 		await camera.start().catch(({ name }) => {
@@ -41,10 +34,10 @@ class Stage extends Screen {
 	}
 
 	stopCamera() {
-		camera.stop();
+		localStorage.cameraWasOn = "";
+		camera.rest();
 	}
 
-	/** Show a photo instead of the camera; null shows the camera again. */
 	showPhoto(blob) {
 		URL.revokeObjectURL(this.$.photo.src);
 		this.put({ photo: blob && URL.createObjectURL(blob) });
@@ -53,33 +46,28 @@ class Stage extends Screen {
 
 	async #show() {
 		const { video, which } = this.$;
-		const { isOn } = camera;
-		if (video.srcObject !== camera.stream) video.srcObject = camera.stream;
+		const { isOn, stream } = camera;
+		if (video.srcObject !== stream) video.srcObject = stream;
 		this.classList.toggle("live", isOn);
 		this.classList.toggle("mirrored", isOn && camera.isFront);
-		this.dispatchEvent(new Event("camera"));
+		this.oncamera?.();
 		if (!isOn) return;
 		video.play().catch(() => {});
-		const { deviceId: chosen } = camera.settings;
+		const { deviceId: chosen } = camera.track.getSettings();
 		const found = (await navigator.mediaDevices.enumerateDevices()).filter(({ kind }) => kind === "videoinput");
 		which.replaceChildren(...found.map(({ deviceId, label }) => new Option(label, deviceId, false, deviceId === chosen)));
 		which.hidden = found.length < 2;
 	}
 
 	#give(files) {
-		const detail = [...files].filter(({ type }) => type.startsWith("image/"));
-		if (detail.length) this.dispatchEvent(new CustomEvent("photos", { detail }));
+		const photos = [...files].filter(({ type }) => type.startsWith("image/"));
+		if (photos.length) this.onphotos(photos);
 	}
 
 	#drag(event) {
 		event.preventDefault();
 		this.classList.toggle("over", event.type === "dragover");
 		if (event.type === "drop") this.#give(event.dataTransfer.files);
-	}
-
-	#listen(target, kind, listener) {
-		target.addEventListener(kind, listener);
-		this.ends.push(() => target.removeEventListener(kind, listener));
 	}
 }
 

@@ -1,15 +1,7 @@
-// Teach: a name, and photos of it. Hold to take one after the other.
-import { newKey, pause } from "./api.js";
 import { camera } from "./camera.js";
-import { icon, made, put } from "./dom.js";
-import { note, noteError } from "./notes.js";
+import { define, did, icon, made, newKey, note, noteError, nowAt, pause, place, put, Screen, store, t, undo } from "./kit.js";
 import { teach } from "./outbox.js";
 import { difference, greyOf, prepared } from "./photos.js";
-import { nowAt, place } from "./router.js";
-import { define, Screen } from "./screen.js";
-import { store } from "./store.js";
-import { t } from "./texts.js";
-import { did, undo } from "./undo.js";
 
 const BETWEEN = 200;  // milliseconds: at most five photos a second
 const DIFFERS = 3.5;  // mean difference of grey values from which on a frame is another one
@@ -18,7 +10,6 @@ const SHOWN = 60;
 
 class Teach extends Screen {
 	undo = undo;
-	#label = "";
 	#burst = null;
 
 	begin() {
@@ -28,15 +19,17 @@ class Teach extends Screen {
 		hold.onpointerup = hold.onpointercancel = hold.onblur = () => this.#release();
 		hold.oncontextmenu = (event) => event.preventDefault();
 		hold.onkeydown = hold.onkeyup = (event) => this.#key(event);
-		field.$.input.addEventListener("input", () => (hold.disabled = !field.value));
-		field.addEventListener("name", () => {
+		field.oninput = () => (hold.disabled = !field.value);
+		field.onname = () => {
 			this.#name();
 			(camera.isPossible ? hold : stage.querySelector("[capture]")).focus();
-		});
-		stage.addEventListener("photos", ({ detail }) => this.#files(detail));
+		};
+		stage.onphotos = (files) => this.#files(files);
 		this.ends.push(() => this.#release(), store.on("model", () => {
 			const isFirst = !store.get("model").samples;
 			this.put({ lead: t(!isFirst ? "teach.lead" : camera.isPossible ? "teach.first" : "teach.first.file") });
+		}), store.onEvent(({ undoes = [] }) => {
+			for (const tile of [...this.$.taken.children]) if (undoes.includes(tile.seq)) tile.remove();
 		}));
 		field.value = place()[1] ?? "";
 		if (field.value) this.#name();
@@ -50,24 +43,22 @@ class Teach extends Screen {
 		else if (!event.repeat) this.#hold();
 	}
 
-	/** The name as it stands in the field, with Enter or without. */
+	// What is taken now has the name in the field, and a group of its own.
 	#name() {
 		const { field, hold } = this.$;
-		const label = (this.#label = field.value);
+		const label = field.value;
 		hold.disabled = !label;
 		if (label) {
 			nowAt("teach", label);
 			this.put({ holdText: t("teach.hold.name", { label }) });
-		} else {
-			note(t("teach.name.first"));
-			field.focus();
+			return { group: newKey(), label, n: 0 };
 		}
-		return label && { group: newKey(), label, n: 0 };
+		note(t("teach.name.first"));
+		field.focus();
 	}
 
-	/** Take a frame whenever it differs from the last, until the button is let go: all one group. */
 	async #hold() {
-		const burst = this.#burst ? null : this.#name();
+		const burst = !this.#burst && this.#name();
 		if (!burst) return;
 		this.#burst = burst;
 		const { hold, stage } = this.$;
@@ -96,7 +87,7 @@ class Teach extends Screen {
 		for (const file of burst ? files : []) this.#take(await prepared(file), burst);
 	}
 
-	/** One photo: shown at once, sent when it can be, and taught unless something is wrong with it. */
+	// Shown at once, sent when it can be, and taught unless something is wrong with it.
 	async #take(blob, burst) {
 		const tile = made("taken");
 		const { photo, anyway, drop } = tile.$;
@@ -111,29 +102,29 @@ class Teach extends Screen {
 	}
 
 	async #send(blob, burst, tile, unless_warned) {
+		const mark = (state, symbol, why) => {
+			tile.className = state;
+			put(tile, { state: icon(symbol), why, acts: state === "warned" });
+		};
 		const { label, group } = burst;
-		mark(tile, "waiting", "clock");
+		mark("waiting", "clock");
 		try {
-			const { learned, codes = [], other } = await teach(blob, { label, group, unless_warned });
+			const { learned, codes = [], other, seq } = await teach(blob, { label, group, unless_warned });
 			if (learned === false) {
 				const why = codes.map((code) => t(`warn.${code}`, other)).join(" ");
-				mark(tile, "warned", "warn", why);
+				mark("warned", "warn", why);
 				return this.put({ says: why });
 			}
-			mark(tile, "taught", "yes");
-			const text = t("did.taught", { n: ++burst.n, label });
+			tile.seq = seq;
+			mark("taught", "yes");
+			const text = t("did.learn", { n: ++burst.n, label });
 			did({ group, text });
 			this.put({ says: text, undo: true });
 		} catch (error) {
-			mark(tile, "refused", "close", error.message);
+			mark("refused", "close", error.message);
 			noteError(error);
 		}
 	}
-}
-
-function mark(tile, state, symbol, why) {
-	tile.className = state;
-	put(tile, { state: icon(symbol), why, acts: state === "warned" && Boolean(why) });
 }
 
 define("teach", Teach);

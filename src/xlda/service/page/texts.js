@@ -1,10 +1,7 @@
-// The texts of the page, in the language of whoever reads it.
-
 const LANGUAGES = ["en", "de", "fr", "es"];
 let texts = {};
 export let language = "en";
 
-/** Load the texts of the language that was chosen here, or else of the browser. */
 export async function loadTexts() {
 	const wished = [localStorage.language ?? "", ...navigator.languages].map((name) => name.slice(0, 2));
 	language = wished.find((name) => LANGUAGES.includes(name)) ?? "en";
@@ -12,7 +9,7 @@ export async function loadTexts() {
 	document.documentElement.lang = language;
 }
 
-/** A text by its key, with each `{name}` replaced; `n` chooses between one and many. */
+// A text by its key, with each `{name}` replaced; `n` chooses between one and many.
 export function t(key, values = {}) {
 	let text = texts[key] ?? key;
 	if (text.other) text = text[new Intl.PluralRules(language).select(values.n)] ?? text.other;
@@ -21,14 +18,7 @@ export function t(key, values = {}) {
 
 export const number = (value) => value.toLocaleString(language, { maximumFractionDigits: 1 });
 
-/** A percentage that never rounds to a certainty which is not there. */
-export function percent(share) {
-	const isNearlyOne = share > 0.99 && share < 1;
-	return (isNearlyOne ? "> " : "") + (isNearlyOne ? 0.99 : share).toLocaleString(language, { style: "percent" });
-}
+// Never rounds to a certainty which is not there.
+export const percent = (share) => (share < 1 ? Math.min(share, 0.99) : 1).toLocaleString(language, { style: "percent" });
 
-export function ago(time) {
-	const seconds = (new Date(time) - Date.now()) / 1000;
-	const [unit, length] = seconds < -86400 ? ["day", 86400] : seconds < -3600 ? ["hour", 3600] : ["minute", 60];
-	return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(Math.ceil(seconds / length), unit);
-}
+export const dated = (time) => new Date(time).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });

@@ -1,139 +1,132 @@
-// Pictures in rows, of which many can be selected: by click or thumb, with shift, with the arrow keys.
 import { made } from "./dom.js";
-import { KeyedList } from "./keyed_list.js";
+import { keyedList } from "./keyed_list.js";
 
 const GAP = 8;
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 };
 
-/** A photo that can be selected. */
 function tile({ src, alt, hasBadge }) {
 	const node = made("tile", { photo: src, badge: Boolean(hasBadge) });
 	node.ariaLabel = node.title = alt;
 	return node;
 }
 
-/** Sections `{key, head, height, items}`; items have an `id`, and `make(item)` their element. */
-export class Tiles {
-	selected = new Set();
-	current = null;  // where the keyboard is: an id
-	#sections = [];
-	#order = [];
-	#places = new Map();
-	#anchor = null;
+// Pictures in rows, of which many can be selected. Sections are `{key, head, height, items}`; items have an `id`,
+// and `make(item)` their element. `size` is about its width, `text` the height of what stands below the picture.
+export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd }) {
+	const { host } = screen.$;
+	const list = keyedList(host, { create: (row) => row.head?.() ?? rowOf(row), nearEnd });
+	const places = new Map();
+	let [sections, rows, order, anchor, width] = [[], [], [], null, 0];
+	const tiles = {
+		list,
+		selected: new Set(),
+		current: null,  // where the keyboard is: an id
 
-	/** `size` is about the width of a tile, `text` the height of what stands below its picture. */
-	constructor(screen, { size, text = 0, make = tile, changed, nearEnd }) {
-		const { host } = screen.$;
-		Object.assign(this, { host, size, text, make, changed });
-		this.list = new KeyedList(host, { create: (row) => row.head?.() ?? this.#row(row), nearEnd });
-		host.onclick = (event) => this.#click(event);
-		host.onkeydown = (event) => this.#key(event);
-		const watcher = new ResizeObserver(() => host.clientWidth !== this.width && this.#layOut());
-		watcher.observe(host);
-		screen.ends.push(() => this.list.end(), () => watcher.disconnect());
-	}
+		show(given) {
+			sections = given;
+			order = sections.flatMap(({ items }) => items.map(({ id }) => id));
+			layOut();
+		},
 
-	set sections(sections) {
-		this.#sections = sections;
-		this.#order = sections.flatMap(({ items }) => items.map(({ id }) => id));
-		this.#layOut();
-	}
+		select(ids) {
+			tiles.selected = new Set(ids);
+			paint();
+		},
 
-	select(ids) {
-		this.selected = new Set(ids);
-		this.#paint();
-	}
+		goTo(id) {
+			if (!places.has(id)) return;
+			tiles.current = id;
+			const row = list.reveal(places.get(id).key);
+			paint();
+			row.querySelector("[tabindex='0']").focus({ preventScroll: true });
+		},
+	};
 
-	goTo(id) {
-		if (!this.#places.has(id)) return;
-		this.current = id;
-		const row = this.list.reveal(this.#places.get(id).key);
-		this.#paint();
-		row.querySelector("[tabindex='0']").focus({ preventScroll: true });
-	}
-
-	#layOut() {
-		const width = (this.width = this.host.clientWidth);
-		const n = Math.max(2, Math.floor((width + GAP) / (this.size + GAP)));
-		const height = (width - GAP * (n - 1)) / n + GAP + this.text;
-		const rows = [];
-		this.#places.clear();
-		for (const { key, head, height: headHeight, items } of this.#sections) {
-			if (head) rows.push({ key, head, height: headHeight });
+	function layOut() {
+		width = host.clientWidth;
+		const n = Math.max(2, Math.floor((width + GAP) / (size + GAP)));
+		const height = (width - GAP * (n - 1)) / n + GAP + text;
+		rows = [];
+		places.clear();
+		for (const { items, ...section } of sections) {
+			if (section.head) rows.push(section);
 			for (let at = 0; at < items.length; at += n) {
 				const some = items.slice(at, at + n);
-				const rowKey = JSON.stringify(some);  // an item that changed is made anew
-				some.forEach(({ id }, column) => this.#places.set(id, { key: rowKey, at: rows.length, column }));
-				rows.push({ key: rowKey, height, n, items: some });
+				const key = JSON.stringify(some);  // an item that changed is made anew
+				some.forEach(({ id }, column) => places.set(id, { key, at: rows.length, column }));
+				rows.push({ key, height, n, items: some });
 			}
 		}
-		if (!this.#places.has(this.current)) this.current = this.#order[0];
-		this.list.rows = rows;
-		this.select([...this.selected].filter((id) => this.#places.has(id)));
+		if (!places.has(tiles.current)) tiles.current = order[0];
+		list.show(rows);
+		tiles.select([...tiles.selected].filter((id) => places.has(id)));
 	}
 
-	#row({ n, items }) {
+	function rowOf({ n, items }) {
 		const node = document.createElement("div");
 		node.className = "tile-row";
 		node.style.gridTemplateColumns = `repeat(${n}, 1fr)`;
 		for (const item of items) {
-			const child = this.make(item);
+			const child = make(item);
 			child.dataset.id = item.id;
-			this.#paintOne(child);
+			paintOne(child);
 			node.append(child);
 		}
 		return node;
 	}
 
-	#click({ target, shiftKey }) {
-		const id = target.closest(".tile")?.dataset.id;
-		if (!id) return;
-		if (shiftKey && this.#anchor) this.#range(id);
-		else {
-			this.#anchor = id;
-			if (!this.selected.delete(id)) this.selected.add(id);
-		}
-		this.current = id;
-		this.#paint();
+	function paint() {
+		host.querySelectorAll("[data-id]").forEach(paintOne);
+		changed?.();
 	}
 
-	/** Select all from where the selection began to here. */
-	#range(id) {
-		const ends = [this.#anchor, id].map((one) => this.#order.indexOf(one));
-		this.selected = new Set(this.#order.slice(Math.min(...ends), Math.max(...ends) + 1));
+	function paintOne(node) {
+		const { id } = node.dataset;
+		if (node.matches(".tile")) node.ariaPressed = tiles.selected.has(id);
+		node.tabIndex = id === tiles.current ? 0 : -1;
 	}
 
-	#key(event) {
-		const { key, shiftKey, target } = event;
-		const { id } = target.dataset;
-		if (key === "Escape") this.select([]);
-		if (!STEPS[key] || !id) return;
-		event.preventDefault();
-		const isAcross = key === "ArrowLeft" || key === "ArrowRight";
-		const next = isAcross ? this.#order[this.#order.indexOf(id) + STEPS[key]] : this.#above(id, STEPS[key]);
-		if (!next) return;
-		if (shiftKey && target.matches(".tile")) {
-			if (!this.selected.size) this.#anchor = id;
-			this.#range(next);
-		}
-		this.goTo(next);
+	function range(id) {
+		const ends = [anchor, id].map((one) => order.indexOf(one));
+		tiles.selected = new Set(order.slice(Math.min(...ends), Math.max(...ends) + 1));
 	}
 
-	#above(id, step) {
-		const { at, column } = this.#places.get(id);
-		const { rows } = this.list;
+	function above(id, step) {
+		const { at, column } = places.get(id);
 		const row = rows[at + step]?.head ? rows[at + 2 * step] : rows[at + step];
 		return row?.items[Math.min(column, row.items.length - 1)].id;
 	}
 
-	#paint() {
-		for (const node of this.host.querySelectorAll("[data-id]")) this.#paintOne(node);
-		this.changed?.();
-	}
+	host.onclick = ({ target, shiftKey }) => {
+		const id = target.closest(".tile")?.dataset.id;
+		if (!id) return;
+		if (shiftKey && anchor) range(id);
+		else {
+			anchor = id;
+			if (!tiles.selected.delete(id)) tiles.selected.add(id);
+		}
+		tiles.current = id;
+		paint();
+	};
 
-	#paintOne(node) {
-		const { id } = node.dataset;
-		if (node.matches(".tile")) node.ariaPressed = this.selected.has(id);
-		node.tabIndex = id === this.current ? 0 : -1;
-	}
+	host.onkeydown = (event) => {
+		const { key, shiftKey, target } = event;
+		const { id } = target.dataset;
+		const step = STEPS[key];
+		if (key === "Escape") tiles.select([]);
+		if (!step || !id) return;
+		event.preventDefault();
+		const isAcross = key === "ArrowLeft" || key === "ArrowRight";
+		const next = isAcross ? order[order.indexOf(id) + step] : above(id, step);
+		if (next && shiftKey && target.matches(".tile")) {
+			if (!tiles.selected.size) anchor = id;
+			range(next);
+		}
+		tiles.goTo(next);
+	};
+
+	const watcher = new ResizeObserver(() => host.clientWidth !== width && layOut());
+	watcher.observe(host);
+	screen.ends.push(list.end, () => watcher.disconnect());
+	return tiles;
 }

@@ -1,4 +1,3 @@
-// Undo and redo of what was done in this browser. The service undoes exactly; here is what came last.
 import { change } from "./api.js";
 import { note, noteError } from "./notes.js";
 import { dropGroup } from "./outbox.js";
@@ -7,29 +6,22 @@ import { t } from "./texts.js";
 
 const MOST = 100;
 const PLACE = `undo ${location.pathname}`;
-const load = () => JSON.parse(localStorage[PLACE] ?? '{"done": [], "undone": []}');
+const load = () => JSON.parse(localStorage[PLACE] ?? '{"undo": [], "redo": []}');
 
 function show() {
-	const { done, undone } = load();
-	store.set({ undo: done.at(-1)?.text, redo: undone.at(-1)?.text });
+	const stacks = load();
+	store.set({ undo: stacks.undo.at(-1)?.text, redo: stacks.redo.at(-1)?.text });
 }
 
-function save({ done, undone }) {
-	localStorage[PLACE] = JSON.stringify({ done: done.slice(-MOST), undone: undone.slice(-MOST) });
+function save(stacks) {
+	localStorage[PLACE] = JSON.stringify({ undo: stacks.undo.slice(-MOST), redo: stacks.redo });
 	show();
 }
 
-/** Remember an act: `{seqs}` or `{group}`, with the text that names it. */
+// An act is `{seqs}` or `{group}`, with the text that names it.
 export function did(entry) {
-	const others = load().done.filter(({ group }) => !group || group !== entry.group);
-	save({ done: [...others, entry], undone: [] });
-}
-
-/** Make a change that can be undone. A note names it and offers that. */
-export async function act(text, ...asked) {
-	const answer = await change(...asked);
-	tell(text, [answer.seq]);
-	return answer;
+	const others = load().undo.filter(({ group }) => !group || group !== entry.group);
+	save({ undo: [...others, entry], redo: [] });
 }
 
 export function tell(text, seqs) {
@@ -37,22 +29,28 @@ export function tell(text, seqs) {
 	note(text, t("undo"), undo);
 }
 
+export async function act(text, ...asked) {
+	const answer = await change(...asked);
+	tell(text, [answer.seq]);
+	return answer;
+}
+
 let turning = Promise.resolve();
 
-/** Turn the last act round: one after the other, however fast the keys come. */
+// Turn the last act round: one after the other, however fast the keys come.
 const turn = (...way) => (turning = turning.then(() => turnOne(...way)).catch(noteError));
 
-export const undo = () => turn("undo", "done", "undone", "redo", redo);
-export const redo = () => turn("redo", "undone", "done", "undo", undo);
+export const undo = () => turn("undo", "redo", redo);
+export const redo = () => turn("redo", "undo", undo);
 
-async function turnOne(name, from, to, otherName, other) {
+async function turnOne(name, otherName, other) {
 	const stacks = load();
-	const { group, seqs, text } = stacks[from].pop() ?? {};
+	const { group, seqs, text } = stacks[name].pop() ?? {};
 	if (!text) return note(t(`nothing.${name}`));
 	if (group) await dropGroup(group);
 	try {
 		const { seq } = await change("POST", "v1/events:undo", group ? { group } : { seqs });
-		stacks[to].push({ seqs: [seq], text });
+		stacks[otherName].push({ seqs: [seq], text });
 		note(t(`done.${name}`, { what: text }), t(otherName), other);
 	} catch (error) {
 		if (![404, 409].includes(error.status)) throw error;
