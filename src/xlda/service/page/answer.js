@@ -1,10 +1,9 @@
 import { define, icon, made, percent, photoOf, put, Screen, t } from "./kit.js";
 
-const STEADY = 700;  // milliseconds after which a passing answer is read out
+const STEADY = 700;  // ms until it is read out
 
-class Answer extends Screen {
+define("answer", class extends Screen {
 	#rows = new Map();
-	#said = "";
 
 	begin() {}
 
@@ -17,13 +16,15 @@ class Answer extends Screen {
 		const rows = top.slice(0, 3).map((candidate) => this.#row(candidate));
 		if (rows.some((row, at) => row !== this.$.top.children[at]) || !rows.length) this.put({ top: rows });
 		if (like || !isPassing) {
-			const likes = (like ?? []).map((one) => made("like", { name: one.label, photo: photoOf("samples", one.sample_id) }));
+			const likes = (like ?? []).map(({ sample_id: id, label: name }) =>
+				made("like", { name, photo: photoOf("samples", id) }));
 			this.put({ like: likes.length > 0, likes });
 		}
-		if (this.#said === word + name) return;
-		this.#said = word + name;
+		const status = `${word}: ${name}`;
+		if (this.said === status) return;
+		this.said = status;
 		clearTimeout(this.timer);
-		this.timer = setTimeout(() => this.put({ status: `${word}: ${name}` }), isPassing ? STEADY : 0);
+		this.timer = setTimeout(() => this.put({ status }), isPassing ? STEADY : 0);
 	}
 
 	// A row stays with its class: its picture is loaded once.
@@ -34,6 +35,4 @@ class Answer extends Screen {
 		row.$.bar.style.width = `${100 * probability}%`;
 		return row;
 	}
-}
-
-define("answer", Answer);
+});

@@ -19,31 +19,30 @@ export const get = (path, query, signal) => call("GET", path, { query, signal })
 // It has a key, so that it can be sent again where a connection broke.
 export async function change(method, path, json) {
 	const key = newKey();
-	for (const wait of [300, 1000, 0]) {
-		try {
-			return await call(method, path, { json, key });
-		} catch (error) {
-			if (!wait || ![0, 429, 503].includes(error.status)) throw error;
-			await pause(wait);
-		}
+	try {
+		return await call(method, path, { json, key });
+	} catch (error) {
+		if (![0, 429, 503].includes(error.status)) throw error;
 	}
+	await pause(1000);
+	return call(method, path, { json, key });
 }
 
-export async function call(method, path, { query = {}, json, body, type = "application/json", key, signal } = {}) {
+export const predict = (body, like) =>
+	call("POST", "v1/predict", { query: { k: 3, unknown: 0.05, like }, body });
+
+export async function call(method, path, { query = {}, json, body, key, signal } = {}) {
 	const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
-	const headers = { "Content-Type": type };
+	const headers = { "Content-Type": body?.type ?? "application/json" };
 	if (key) headers["Idempotency-Key"] = key;
 	const given = { method, headers, signal, body: json ? JSON.stringify(json) : body };
-	const answer = await fetch(`${path}?${asked}`, given).catch((error) => {
-		if (error.name === "AbortError") throw error;
-	});
+	const answer = await fetch(`${path}?${asked}`, given).catch(() => signal?.throwIfAborted());
 	if (!answer || [502, 504].includes(answer.status)) {  // or a proxy with nobody behind it
-		hooks.gone?.();
+		hooks.gone();
 		throw refused(0);
 	}
-	const isJson = answer.headers.get("Content-Type")?.includes("json");
-	const content = isJson ? await answer.json() : {};
+	const content = await answer.json().catch(() => signal?.throwIfAborted() ?? {});
 	if (answer.ok) return content;
-	if (answer.status === 401) hooks.signIn?.();
+	if (answer.status === 401) hooks.signIn();
 	throw refused(answer.status, content.detail);
 }

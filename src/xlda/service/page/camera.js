@@ -1,6 +1,6 @@
 import { jpegOf } from "./photos.js";
 
-const SIZE = { width: { ideal: 1600 }, height: { ideal: 1200 } };
+const SIZE = { width: { ideal: 1280 }, height: { ideal: 960 } };
 const open = (more) => navigator.mediaDevices.getUserMedia({ video: { ...SIZE, ...more } });
 
 // The one camera of the page. Only this needs https or localhost.

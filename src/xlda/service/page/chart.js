@@ -3,7 +3,7 @@ import { percent } from "./texts.js";
 
 const [WIDTH, HEIGHT, LEFT, EDGE] = [480, 220, 48, 12];
 
-// Points are `{accuracy, low, high}`, the oldest first; `label` says in a sentence what they show.
+// Points are `{accuracy, low, high}`, the oldest first.
 export function chart(given, label) {
 	const points = given.length > 1 ? given : [...given, ...given];
 	const lowest = Math.floor(Math.min(...points.map(({ low }) => low)) * 10) / 10;
@@ -14,7 +14,8 @@ export function chart(given, label) {
 		svg("path", { class: "grid", d: `M${LEFT} ${y(share)}H${WIDTH - EDGE}` }),
 		svg("text", { x: LEFT - 8, y: y(share) + 5, "text-anchor": "end" }, percent(share)),
 	]);
-	return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label }, ...grid,
+	const about = { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label };
+	return svg("svg", about, ...grid,
 		svg("polygon", { class: "band", points: [...line("high"), ...line("low").reverse()] }),
 		svg("polyline", { class: "line", points: line("accuracy") }),
 		svg("circle", { class: "dot", cx: WIDTH - EDGE, cy: y(points.at(-1).accuracy), r: 6 }));

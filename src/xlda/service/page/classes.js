@@ -2,7 +2,7 @@ import { define, get, link, made, photoOf, Screen, store, t } from "./kit.js";
 import { paged } from "./paged.js";
 import { tilesOf } from "./tiles.js";
 
-const [CARD, TEXT] = [150, 58];  // pixels of a card: its width, and what stands below its picture
+const [CARD, TEXT] = [150, 58];  // pixels: width, and text below
 
 export function card({ id, label, count }) {
 	const photo = count !== 0 && photoOf("classes", id);
@@ -11,7 +11,7 @@ export function card({ id, label, count }) {
 	return node;
 }
 
-class Classes extends Screen {
+define("classes", class extends Screen {
 	begin() {
 		const { search } = this.$;
 		const pages = paged(async (after) => {
@@ -27,10 +27,7 @@ class Classes extends Screen {
 	#show(items) {
 		const q = this.$.search.value.trim();
 		const n = q ? items.length : Math.max(items.length, store.get("model").classes);
-		const isEmpty = !n && !q;
-		this.put({ says: isEmpty ? t("classes.empty") : t("classes.lead", { n }), first: isEmpty && "#/teach" });
+		this.put({ says: t("classes.lead", { n }) });
 		this.tiles.show([{ items }]);
 	}
-}
-
-define("classes", Classes);
+});

@@ -1,18 +1,20 @@
 import { t } from "./texts.js";
 
 export function fill(host, name) {
-	host.replaceChildren(document.importNode(document.getElementById(`t-${name}`).content, true));
-	return translate(host);
+	const content = document.importNode(document.getElementById(`t-${name}`).content, true);
+	translate(content);  // before parts fill themselves
+	host.$ = content.$;
+	host.replaceChildren(content);
 }
 
 export function made(name, values = {}) {
-	const box = fill(document.createElement("div"), name);
-	const node = Object.assign(box.firstElementChild, { $: box.$ });
-	put(node, values);
-	return node;
+	const box = document.createElement("div");
+	fill(box, name);
+	put(box, values);
+	return Object.assign(box.firstElementChild, { $: box.$ });
 }
 
-// Put text, elements or an address into parts; a part without a value is hidden.
+// Text, elements or an address for parts; one without a value is hidden.
 export function put({ $ }, values) {
 	for (const [part, value] of Object.entries(values)) {
 		const node = $[part];
@@ -35,10 +37,10 @@ export function translate(host) {
 		if (alt) node.alt = t(alt);
 		if (symbol) node.append(icon(symbol));
 	}
-	return host;
 }
 
-export const icon = (name) => svg("svg", { class: "icon", "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
+export const icon = (name) =>
+	svg("svg", { class: "icon", "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
 
 export function svg(tag, attributes, ...children) {
 	const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -47,4 +49,4 @@ export function svg(tag, attributes, ...children) {
 	return node;
 }
 
-export const photoOf = (what, id, size = 256) => `v1/${what}/${id}/photo?size=${size}&missing=empty`;
+export const photoOf = (what, id) => `v1/${what}/${id}/photo?size=256&missing=empty`;

@@ -4,7 +4,7 @@ export function described({ operation, said, n = 1, old, undoes, new: to, label 
 	const undone = found.get(undoes?.[0]);
 	if (undone) {
 		const first = found.get(undone.undoes?.[0]) ?? undone;
-		const what = described({ ...first, undoes: [], n: first.n ?? undoes.length }, found);
+		const what = described({ ...first, undoes: [], n: first.n ?? (undone.undoes ?? undoes).length }, found);
 		return t(first === undone ? "done.undo" : "done.redo", { what });
 	}
 	const key = said ?? (operation === "correct" ? "label" : operation);
@@ -14,17 +14,16 @@ export function described({ operation, said, n = 1, old, undoes, new: to, label 
 export function together(events) {
 	const lines = [];
 	for (const event of events) {
-		const last = lines.at(-1);
-		const isSame = event.group && last?.group === event.group && last.undone === event.undone;
-		const line = isSame ? last : { ...event, n: 0, seqs: [] };
-		if (!isSame) lines.push(line);
+		let line = lines.at(-1);
+		const isSame = event.group && line?.group === event.group && line.undone === event.undone;
+		if (!isSame) lines.push((line = { ...event, n: 0, seqs: [] }));
 		line.n += event.n ?? 1;
 		line.seqs.push(event.seq);
 	}
 	return lines;
 }
 
-class History extends Screen {
+define("history", class extends Screen {
 	async load() {
 		const { events } = await get("v1/events/recent", { limit: 200 });
 		const found = new Map(events.map((event) => [event.seq, event]));
@@ -33,17 +32,17 @@ class History extends Screen {
 	}
 
 	#line(line, found) {
-		const { operation, undone, actor, seqs } = line;
+		const { operation, undone, seqs } = line;
+		const actor = line.actor !== "everyone" && line.actor;
 		const what = described(line, found);
 		const name = operation === "undo" ? "redo" : "undo";
 		const node = made("event", {
 			text: what, mark: icon(operation), undo: line.can_be_undone && !undone && [icon(name), t(name)],
-			hint: [dated(line.time), actor !== "everyone" && actor, undone && t("history.undone")].filter(Boolean).join(" · "),
+			hint: [dated(line.time), actor, undone && t("history.undone")].filter(Boolean).join(" · "),
 		});
-		node.$.undo.onclick = () => act(t(`done.${name}`, { what }), "POST", "v1/events:undo", { seqs }).catch(noteError);
+		const text = t(`done.${name}`, { what });
+		node.$.undo.onclick = () => act(text, "POST", "v1/events:undo", { seqs }).catch(noteError);
 		node.classList.toggle("undone", undone);
 		return node;
 	}
-}
-
-define("history", History);
+});

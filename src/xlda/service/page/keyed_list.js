@@ -1,8 +1,7 @@
 const AROUND = 600;  // pixels above and below what can be seen
-const [ABOVE, BELOW] = [80, 200];  // pixels at the edges where other things cover what is revealed
+const [ABOVE, BELOW] = [80, 200];  // pixels that other things cover
 
-// Only what can be seen is in the document, and elements stay with their keys. Rows have a `key` and a `height`;
-// `create(row)` makes an element, `nearEnd()` is told of the end.
+// Only what can be seen is in the document. Rows have a `key` and a `height`; `create(row)` makes an element.
 export function keyedList(host, { create, nearEnd }) {
 	const nodes = new Map();
 	let [rows, frame] = [[], 0];
@@ -33,8 +32,9 @@ export function keyedList(host, { create, nearEnd }) {
 
 	const later = () => (frame ||= requestAnimationFrame(draw));
 	host.classList.add("keyed-list");
-	addEventListener("scroll", later, { passive: true });
-	addEventListener("resize", later);
+	const way = new AbortController();
+	const { signal } = way;
+	for (const kind of ["scroll", "resize"]) addEventListener(kind, later, { passive: true, signal });
 
 	return {
 		node: (key) => nodes.get(key),
@@ -57,10 +57,6 @@ export function keyedList(host, { create, nearEnd }) {
 			return nodes.get(key);
 		},
 
-		end() {
-			cancelAnimationFrame(frame);
-			removeEventListener("scroll", later);
-			removeEventListener("resize", later);
-		},
+		end: () => way.abort(),
 	};
 }

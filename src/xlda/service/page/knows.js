@@ -1,21 +1,22 @@
 import { chart } from "./chart.js";
-import { dated, define, get, number, percent, Screen, t } from "./kit.js";
+import { define, get, number, percent, Screen, t } from "./kit.js";
 import { letPhoneIn } from "./pairing.js";
 
 const megabytes = (bytes) => t("megabytes", { size: number(Math.round(bytes / 1e6)) });
 
-class Knows extends Screen {
+define("knows", class extends Screen {
 	pair = letPhoneIn;
 
 	async load() {
 		const [model, { history }] = await Promise.all([get("v1/model"), get("v1/model/history")]);
 		const { expected_accuracy: expected, disk } = model;
 		const points = history.map(({ visit }) => visit);
-		const [first, last] = [history[0], history.at(-1)].map((one) => one && `${percent(one.visit.accuracy)} (${dated(one.time)})`);
+		const [first, last] = [points[0], points.at(-1)].map((one) => one && percent(one.accuracy));
 		this.put({
 			classes: number(model.classes), samples: number(model.samples), free: megabytes(disk.free_bytes),
 			photos: disk.photos.kept ? megabytes(disk.photos.bytes) : t("knows.photos.none"),
-			chart: first ? chart(points, t("knows.chart", { first, last })) : t("knows.time.none"), band: Boolean(first),
+			chart: first ? chart(points, t("knows.chart", { first, last })) : t("knows.time.none"),
+			band: Boolean(first),
 		});
 		if (!expected) return this.put({ says: t("knows.too.little") });
 		const { accuracy, low, high } = expected.visit;
@@ -25,6 +26,4 @@ class Knows extends Screen {
 			same: t("knows.same", { share: percent(expected.same.accuracy) }),
 		});
 	}
-}
-
-define("knows", Knows);
+});

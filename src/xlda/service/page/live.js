@@ -1,12 +1,12 @@
-import { call, pause } from "./api.js";
+import { pause, predict } from "./api.js";
 import { camera } from "./camera.js";
 
 const SIDE = 512;  // pixels: as much as is kept of a photo that is taught
-const BETWEEN = 75;  // milliseconds from one frame to the next, at least
-const TOO_OLD = 250;  // milliseconds from the frame to its answer
-const WHY_EVERY = 1200;  // milliseconds between two answers that say why
+const BETWEEN = 75;  // ms from one frame to the next, at least
+const TOO_OLD = 250;  // ms from the frame to its answer
+const WHY_EVERY = 1200;  // ms between two answers that say why
 
-// Asks about what the camera shows, until it is stopped; `show(answer, photo)` gets answers in their order.
+// `show(answer, photo)` gets answers in the order of their frames.
 export function liveView(show) {
 	let [run, underWay, shownAt, whyAt, late] = [0, 0, 0, 0, 0];
 
@@ -15,10 +15,10 @@ export function liveView(show) {
 		const like = at - whyAt > WHY_EVERY && 3;
 		if (like) whyAt = at;
 		try {
-			const answer = await call("POST", "v1/predict", { query: { k: 3, unknown: 0.05, like }, body, type: body.type });
+			const answer = await predict(body, like);
 			answer.age = performance.now() - at;
 			late = answer.age > TOO_OLD ? late + 1 : 0;
-			const isFit = !late || late > 3;  // of a slow service, old answers are better than none
+			const isFit = !late || late > 3;  // old answers are better than none
 			if (mine === run && at > shownAt && isFit) show(answer, body, (shownAt = at));
 		} catch {
 			await pause(500);

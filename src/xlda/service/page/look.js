@@ -1,10 +1,10 @@
 import "./answer.js";
 import { camera } from "./camera.js";
-import { act, askName, call, define, noteError, Screen, store, t } from "./kit.js";
+import { act, askName, define, noteError, predict, Screen, t } from "./kit.js";
 import { liveView } from "./live.js";
 import { prepared } from "./photos.js";
 
-class Look extends Screen {
+define("look", class extends Screen {
 	#answer = null;
 	#photo = null;
 
@@ -13,10 +13,7 @@ class Look extends Screen {
 		this.live = liveView((answer, photo) => this.#show(answer, photo, true));
 		stage.onphotos = ([photo]) => this.#ask(photo).catch(noteError);
 		stage.oncamera = () => this.#goOn();
-		this.ends.push(() => this.live.stop(), store.on("model", () => {
-			const isEmpty = !store.get("model").samples;
-			this.put({ leadText: t(isEmpty ? "look.empty" : "look.first"), leadLink: isEmpty && "#/teach" });
-		}));
+		this.ends.push(() => this.live.stop());
 	}
 
 	#goOn() {
@@ -30,8 +27,7 @@ class Look extends Screen {
 		this.$.stage.showPhoto(body);
 		this.#goOn();
 		this.classList.add("asking");
-		const asked = call("POST", "v1/predict", { query: { k: 3, unknown: 0.05, like: 3 }, body, type: body.type });
-		const answer = await asked.finally(() => this.classList.remove("asking"));
+		const answer = await predict(body, 3).finally(() => this.classList.remove("asking"));
 		if (body === this.#photo) this.#show(answer, body);
 	}
 
@@ -40,7 +36,6 @@ class Look extends Screen {
 		this.put({ lead: false, acts: true, answer: true });
 		this.$.answer.show(answer, isPassing);
 		this.classList.toggle("has-label", answer.label !== null);
-		this.dataset.answers = Number(this.dataset.answers ?? 0) + 1;
 		this.dataset.age = Math.round(answer.age);
 	}
 
@@ -54,7 +49,7 @@ class Look extends Screen {
 		const [{ id, class_id }, photo] = [this.#answer, this.#photo];
 		const body = { [said]: said === "not" ? class_id : value };
 		const { taught } = await act(t(`did.${said}`, values), "POST", `v1/predictions/${id}/feedback`, body);
-		if (taught && !this.live.isOn && photo === this.#photo) await this.#ask(photo);  // what it says now
+		if (taught && !this.live.isOn && photo === this.#photo) await this.#ask(photo);
 	}
 
 	async no() {
@@ -64,6 +59,4 @@ class Look extends Screen {
 		if (label) await this.say({ said: "label", value: label }, { label });
 		if (wasLive) this.pause();
 	}
-}
-
-define("look", Look);
+});

@@ -1,7 +1,10 @@
 import { camera } from "./camera.js";
 import "./classes.js";
 import "./history.js";
-import { ask, get, go, hooks, language, loadTexts, noteError, number, pause, place, put, redo, store, t, translate, undo } from "./kit.js";
+import {
+	ask, get, go, hooks, language, loadTexts, noteError, number, pause, place, put, redo, store, t, translate,
+	undo,
+} from "./kit.js";
 import "./knows.js";
 import "./stage.js";
 import "./name_field.js";
@@ -24,14 +27,19 @@ function show() {
 	if (!["look", "teach"].includes(name)) camera.rest();
 	put(document, { main: document.createElement(`xlda-${name}`) });
 	document.title = `${t(`nav.${tab}`)} · ${modelName()}`;
-	for (const node of document.querySelectorAll("[data-tab]")) node.ariaCurrent = node.dataset.tab === tab ? "page" : null;
+	for (const node of document.querySelectorAll("[data-tab]")) {
+		node.ariaCurrent = node.dataset.tab === tab ? "page" : null;
+	}
 	scrollTo(0, 0);
 }
 
 async function readModel() {
 	const model = await get("v1/model");
 	store.set({ model, seq: Math.max(model.seq, store.get("seq")) });
-	for (const scope of ["teach", "admin"]) document.body.classList.toggle(`may-${scope}`, model.scopes.includes(scope));
+	const { classList } = document.body;
+	for (const scope of ["teach", "admin"]) classList.toggle(`may-${scope}`, model.scopes.includes(scope));
+	classList.toggle("is-empty", !model.samples);
+	classList.toggle("no-camera", !camera.isPossible);
 }
 
 let reading = 0;
@@ -63,8 +71,8 @@ function actOf({ key, ctrlKey, metaKey, shiftKey, target }) {
 }
 
 function onKey(event) {
-	const isElsewhere = document.querySelector("dialog[open]") || event.target.closest("input:not([type=file]), select");
-	const run = !event.altKey && !isElsewhere && actOf(event);
+	const isElsewhere = event.altKey || event.target.closest("dialog, input:not([type=file]), select");
+	const run = !isElsewhere && actOf(event);
 	if (run) run(event.preventDefault());
 }
 
@@ -110,7 +118,7 @@ async function begin() {
 	await useCode();
 	while (!store.get("model")) {
 		const error = await readModel().catch((problem) => problem);
-		if (error?.status === 401) return;  // it is asked who this is; then the page loads anew
+		if (error?.status === 401) return;  // after signing in the page loads anew
 		if (error) await pause(2000, put(document, { main: error.message }));
 	}
 	follow();

@@ -22,10 +22,10 @@ export async function merge(one, other) {
 	return kept;
 }
 
-class Pairs extends Screen {
+define("pairs", class extends Screen {
 	async load() {
 		const { pairs } = await get("v1/confusable");
-		const list = pairs.map((pair) => this.#pair(pair));
+		const list = pairs.map(this.#pair);
 		this.put({ says: t(list.length ? "pairs.lead" : "pairs.empty"), list });
 	}
 
@@ -36,6 +36,4 @@ class Pairs extends Screen {
 		node.$.merge.onclick = () => merge(one, other).catch(noteError);
 		return node;
 	}
-}
-
-define("pairs", Pairs);
+});

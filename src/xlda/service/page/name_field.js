@@ -2,9 +2,10 @@ import { define, get, made, number, pause, photoOf, Screen, t } from "./kit.js";
 
 const SHOWN = 7;
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
+const sameOf = (text, classes) => classes.find(({ label }) => plain(label) === plain(text));
 let count = 0;
 
-class NameField extends Screen {
+define("name", class extends Screen {
 	#found = [];
 	#active = -1;
 
@@ -41,19 +42,15 @@ class NameField extends Screen {
 		this.put({ list: this.#found.map((entry, at) => this.#option(entry, at)) });
 		this.#activate(-1);
 		this.#open(this.#found.length > 0);
-		const same = this.#same(text);
+		const same = sameOf(text, this.#found);
 		this.put({ hint: text && t(same ? "name.takes" : "name.makes", same ?? { label: text }) });
 	}
 
 	#option({ id, label, count: n }, at) {
-		const node = made("option", { name: label, count: number(n), photo: n && photoOf("classes", id, 64) });
+		const node = made("option", { name: label, count: number(n), photo: n && photoOf("classes", id) });
 		node.id = `${this.$.list.id}-${at}`;
 		node.onpointerdown = (event) => this.#take(label, event.preventDefault());
 		return node;
-	}
-
-	#same(text) {
-		return this.#found.find(({ label }) => plain(label) === plain(text));
 	}
 
 	#open(isOpen) {
@@ -75,8 +72,8 @@ class NameField extends Screen {
 		const { key } = event;
 		const isOpen = !this.$.list.hidden;
 		const n = this.#found.length + 1;  // and the text itself, which is -1
-		if (key === "ArrowDown" && isOpen) this.#activate(((this.#active + 2) % n) - 1);
-		else if (key === "ArrowUp" && isOpen) this.#activate(((this.#active + n) % n) - 1);
+		const step = isOpen && { ArrowDown: 2, ArrowUp: n }[key];
+		if (step) this.#activate(((this.#active + step) % n) - 1);
 		else if (key === "Escape" && isOpen) this.#open(false);
 		else if (key === "Enter" && !event.isComposing) this.#enter();
 		else return;
@@ -87,8 +84,8 @@ class NameField extends Screen {
 	async #enter() {
 		const text = this.value;
 		if (this.#active >= 0 && !this.$.list.hidden) return this.#take(this.#found[this.#active].label);
-		this.#found = (await Promise.race([this.asked, pause(400)]))?.classes ?? [];
-		if (text) this.#take(this.#same(text)?.label ?? text);
+		const answer = await Promise.race([this.asked, pause(400)]);
+		if (text) this.#take(sameOf(text, answer?.classes ?? [])?.label ?? text);
 	}
 
 	#take(label) {
@@ -97,6 +94,4 @@ class NameField extends Screen {
 		this.#open(false);
 		this.onname(label);
 	}
-}
-
-define("name", NameField);
+});

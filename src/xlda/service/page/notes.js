@@ -4,7 +4,8 @@ const SECONDS = 8;
 
 export function note(text, action, run) {
 	const node = made("note", { text, action });
-	const wait = () => setTimeout(() => (node.matches(":hover, :focus-within") ? wait() : node.remove()), SECONDS * 1000);
+	const leave = () => (node.matches(":hover, :focus-within") ? wait() : node.remove());
+	const wait = () => setTimeout(leave, SECONDS * 1000);
 	node.$.close.onclick = () => node.remove();
 	node.$.action.onclick = () => run(node.remove());
 	wait();

@@ -1,4 +1,7 @@
-import { act, ask, askName, change, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t, tell } from "./kit.js";
+import {
+	act, askName, change, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t,
+	tell,
+} from "./kit.js";
 import { merge } from "./merging.js";
 import { paged } from "./paged.js";
 import { tilesOf } from "./tiles.js";
@@ -6,17 +9,14 @@ import { tilesOf } from "./tiles.js";
 const TILE = 104;  // pixels
 const share = (value) => typeof value === "number" && percent(value);
 
-class OneClass extends Screen {
+define("class", class extends Screen {
 	begin() {
 		this.path = `v1/classes/${place()[1]}`;
 		this.pages = paged(async (after) => {
 			const found = await get(this.path, { limit: 200, after });
 			return { ...found, items: found.samples };
 		}, (samples, entry) => this.#show(samples, entry));
-		const changed = () => {
-			const n = this.tiles?.selected.size;
-			this.put({ bar: n > 0, chosen: n && t("selected", { n }) });
-		};
+		const changed = (n) => this.put({ bar: n > 0, chosen: t("selected", { n }) });
 		this.tiles = tilesOf(this, { size: TILE, changed, nearEnd: this.pages.more });
 		super.begin();
 	}
@@ -33,22 +33,18 @@ class OneClass extends Screen {
 	#show(samples, entry) {
 		this.entry = entry;
 		const { label, enough } = entry;
-		const [accuracy, corrections] = [share(entry.expected_accuracy), share(entry.corrections)];
 		this.put({
 			label, gone: false, about: true, host: true, count: number(entry.count), teach: link("teach", label),
-			accuracyBox: accuracy && true, accuracy, correctionsBox: corrections && true, corrections,
+			accuracy: share(entry.expected_accuracy), corrections: share(entry.corrections),
 			chip: enough !== null && [icon(enough ? "sure" : "unsure"), t(enough ? "class.enough" : "class.more")],
 			advice: language === "en" && entry.advice,  // the service speaks English
 		});
 		const items = samples.map(({ id, photo, hurts }) => ({
-			id, src: photo && photoOf("samples", id), alt: t(hurts ? "class.hurts" : "class.photo", entry), hasBadge: hurts,
+			id, src: photo && photoOf("samples", id), hasBadge: hurts,
+			alt: t(hurts ? "class.hurts" : "class.photo", entry),
 		}));
 		items.sort((one, other) => other.hasBadge - one.hasBadge);  // what hurts comes first
 		this.tiles.show([{ items }]);
-	}
-
-	clear() {
-		this.tiles.select([]);
 	}
 
 	async rename() {
@@ -68,19 +64,16 @@ class OneClass extends Screen {
 	}
 
 	async delete() {
-		const { label } = this.entry;
-		if (!(await ask("remove", { title: t("class.remove.title", { label }) }))) return;
-		await act(t("did.remove", { label }), "DELETE", this.path);
+		await act(t("did.remove", this.entry), "DELETE", this.path);
 		go("classes");
 	}
 
 	async move() {
 		const ids = [...this.tiles.selected];
-		const n = ids.length;
-		const label = await askName(t("review.name.title", { n }), t("class.move"));
+		const label = await askName(t("review.name.title", { n: ids.length }), t("class.move"));
 		if (!label) return;
 		this.clear();
-		await act(t("did.relabel", { n, label }), "POST", "v1/samples:relabel", { ids, label });
+		await act(t("did.relabel", { n: ids.length, label }), "POST", "v1/samples:relabel", { ids, label });
 	}
 
 	async forget() {
@@ -93,6 +86,4 @@ class OneClass extends Screen {
 			if (seqs.length) tell(t("did.forget", { n: seqs.length, label: this.entry.label }), seqs);
 		}
 	}
-}
-
-define("class", OneClass);
+});

@@ -1,7 +1,7 @@
 import { call, newKey } from "./api.js";
 import { store } from "./store.js";
 
-const OLD = 20_000;  // milliseconds after which another tab may send what this one has not
+const OLD = 20_000;  // ms after which other tabs may send it
 const AT_ONCE = 2;
 const LATER = [0, 401, 403, 429, 503, 507];  // refusals that pass
 const mine = new Map();  // photos of this tab, with who waits for the answer
@@ -21,7 +21,8 @@ async function kept(method, ...values) {
 		opened = settled(request);
 	}
 	try {
-		return await settled((await opened).transaction("photos", "readwrite").objectStore("photos")[method](...values));
+		const transaction = (await opened).transaction("photos", "readwrite");
+		return await settled(transaction.objectStore("photos")[method](...values));
 	} catch {
 		return [];
 	}
@@ -41,7 +42,7 @@ async function end(key, outcome, value) {
 }
 
 export async function teach(blob, query) {
-	const photo = { key: newKey(), at: Date.now(), query, type: blob.type, body: await blob.arrayBuffer() };
+	const photo = { key: newKey(), at: Date.now(), query, type: blob.type, bytes: await blob.arrayBuffer() };
 	await kept("put", photo);
 	return new Promise((resolve, reject) => {
 		mine.set(photo.key, { ...photo, resolve, reject });
@@ -57,11 +58,12 @@ async function sendAll() {
 	}
 }
 
-async function send({ key, query, body, type }) {
+async function send({ key, query, bytes, type }) {
+	const body = new Blob([bytes], { type });
 	underWay.add(key);
 	let wait = 0;
 	try {
-		await end(key, "resolve", await call("POST", "v1/samples", { query, body, type, key }));
+		await end(key, "resolve", await call("POST", "v1/samples", { query, body, key }));
 	} catch (error) {
 		if (LATER.includes(error.status)) wait = 2000;
 		else await end(key, "reject", error);
@@ -70,7 +72,7 @@ async function send({ key, query, body, type }) {
 	setTimeout(sendAll, wait);
 }
 
-// What was taken together is undone: what was not sent yet is not sent.
+// What was not sent yet is not sent.
 export async function dropGroup(group) {
 	for (const { key, query } of await all()) {
 		if (query.group === group && !underWay.has(key)) await end(key, "resolve", { learned: false });

@@ -1,4 +1,4 @@
-// `read(after)` gives `{items, next}`; `show(items, page)` gets all that was read, and the first page.
+// `read(after)` gives `{items, next}`; `show` gets all that was read, and the first page.
 export function paged(read, show) {
 	let [all, following, turn] = [[], "", 0];
 

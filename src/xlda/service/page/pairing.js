@@ -14,15 +14,11 @@ let asking = null;
 
 export function signIn() {
 	asking ??= ask("sign-in", {}, ({ input, says }, dialog) => {
-		dialog.firstChild.onsubmit = async (event) => {
+		dialog.firstChild.onsubmit = (event) => {
 			event.preventDefault();
 			const text = input.value.trim();
-			try {
-				await session({ [CODE.test(text) ? "code" : "token"]: text });
-				location.reload();
-			} catch (error) {
-				says.textContent = error.status === 401 ? t("sign.wrong") : error.message;
-			}
+			const tell = ({ status, message }) => (says.textContent = status === 401 ? t("sign.wrong") : message);
+			session({ [CODE.test(text) ? "code" : "token"]: text }).then(() => location.reload(), tell);
 		};
 	});
 }

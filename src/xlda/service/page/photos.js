@@ -23,7 +23,8 @@ function drawn(source, width, height) {
 
 export function greyOf(source) {
 	const { data } = drawn(source, WIDTH, HEIGHT).getContext("2d").getImageData(0, 0, WIDTH, HEIGHT);
-	return Array.from({ length: WIDTH * HEIGHT }, (_, at) => (data[4 * at] + 2 * data[4 * at + 1] + data[4 * at + 2]) / 4);
+	const grey = (_, at) => (data[4 * at] + 2 * data[4 * at + 1] + data[4 * at + 2]) / 4;
+	return Array.from({ length: WIDTH * HEIGHT }, grey);
 }
 
 export function difference(one, other) {

@@ -2,7 +2,7 @@ import { act, askName, define, get, icon, made, photoOf, Screen, store, t } from
 import { tilesOf } from "./tiles.js";
 
 const [TILE, HEAD, TITLE] = [112, 60, 56];  // pixels
-const sizeOf = (groups) => groups.reduce((sum, { items }) => sum + items.length, 0);
+const sizeOf = (groups) => groups.flatMap(({ items }) => items).length;
 
 export async function readReview() {
 	const { groups } = await get("v1/review");
@@ -10,7 +10,7 @@ export async function readReview() {
 	return groups;
 }
 
-class Review extends Screen {
+define("review", class extends Screen {
 	#groups = [];
 
 	begin() {
@@ -33,20 +33,19 @@ class Review extends Screen {
 	#section(group, solved) {
 		const { kind, label, items } = group;
 		const isTaught = kind === "contradicts";
-		const textOf = (taught) =>
-			t(isTaught ? "review.contradicts" : label ? "review.perhaps" : "review.unknown", { label, taught });
-		const values = { text: textOf(items[0].taught_label), solved, count: t("photos", { n: items.length }) };
+		const key = isTaught ? "review.contradicts" : label ? "review.perhaps" : "review.unknown";
+		const count = t("photos", { n: items.length });
+		const alt = t(key, { label, taught: items[0].taught_label });
 		return {
 			key: JSON.stringify(group),
-			head: () => made("group", { ...values, mark: icon(kind) }),
+			head: () => made("group", { text: alt, solved, mark: icon(kind), count }),
 			height: HEAD + (solved ? TITLE : 0),
-			items: items.map(({ id, photo, taught_label }) => ({
-				id, alt: textOf(taught_label), hasBadge: isTaught, src: photo && photoOf("review", id),
-			})),
+			items: items.map(({ id, photo }) =>
+				({ id, alt, hasBadge: isTaught, src: photo && photoOf("review", id) })),
 		};
 	}
 
-	// What an act is about: what is selected, else the group in which the keyboard is.
+	// What is selected, else the group in which the keyboard is.
 	#chosen() {
 		const { selected, current } = this.tiles;
 		const [id = current] = selected;
@@ -68,11 +67,7 @@ class Review extends Screen {
 		this.put({ chosen, clear: isSelection, yes: t("review.yes", group) });
 	}
 
-	clear() {
-		this.tiles.select([]);
-	}
-
-	// Settle what is chosen; what comes after it is next, so that key after key does it.
+	// What comes after is next, so that key after key does it.
 	async settle({ said, did }, label) {
 		const { ids, group } = this.#chosen();
 		const values = { label: label ?? group.label, not: group.class_id };
@@ -91,6 +86,4 @@ class Review extends Screen {
 		const label = await askName(t("review.name.title", { n: this.#chosen().ids.length }), t("look.no.ok"));
 		if (label) await this.settle(data, label);
 	}
-}
-
-define("review", Review);
+});

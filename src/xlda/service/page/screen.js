@@ -25,6 +25,10 @@ export class Screen extends HTMLElement {
 		}));
 	}
 
+	clear() {
+		this.tiles.select([]);
+	}
+
 	put(values) {
 		put(this, values);
 	}

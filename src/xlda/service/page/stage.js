@@ -2,7 +2,7 @@ import { camera } from "./camera.js";
 import { define, noteError, Screen, t } from "./kit.js";
 
 // Calls `onphotos` with files, and `oncamera` when that goes on or off.
-class Stage extends Screen {
+define("stage", class extends Screen {
 	begin() {
 		const { video, which } = this.$;
 		video.muted = true;
@@ -14,12 +14,8 @@ class Stage extends Screen {
 			target.value = "";
 		};
 		for (const input of this.querySelectorAll("[data-many]")) input.multiple = this.hasAttribute("many");
-		this.classList.toggle("no-camera", !camera.isPossible);
-		const way = new AbortController();
-		const listen = (kind, run) => document.addEventListener(kind, run, { signal: way.signal });
-		listen("paste", ({ clipboardData }) => this.#give(clipboardData.files));
-		for (const kind of ["dragover", "dragleave", "drop"]) listen(kind, (event) => this.#drag(event));
-		this.ends.push(() => way.abort());
+		document.onpaste = ({ clipboardData }) => this.#give(clipboardData.files);
+		document.ondragover = document.ondragleave = document.ondrop = (event) => this.#drag(event);
 		queueMicrotask(camera.changed);
 		if (camera.isPossible && localStorage.cameraWasOn && !camera.isOn) this.startCamera();
 	}
@@ -55,13 +51,14 @@ class Stage extends Screen {
 		video.play().catch(() => {});
 		const { deviceId: chosen } = camera.track.getSettings();
 		const found = (await navigator.mediaDevices.enumerateDevices()).filter(({ kind }) => kind === "videoinput");
-		which.replaceChildren(...found.map(({ deviceId, label }) => new Option(label, deviceId, false, deviceId === chosen)));
+		which.replaceChildren(...found.map(({ deviceId, label }) => new Option(label, deviceId)));
+		which.value = chosen;
 		which.hidden = found.length < 2;
 	}
 
 	#give(files) {
 		const photos = [...files].filter(({ type }) => type.startsWith("image/"));
-		if (photos.length) this.onphotos(photos);
+		if (photos.length && this.isConnected) this.onphotos(photos);
 	}
 
 	#drag(event) {
@@ -69,6 +66,4 @@ class Stage extends Screen {
 		this.classList.toggle("over", event.type === "dragover");
 		if (event.type === "drop") this.#give(event.dataTransfer.files);
 	}
-}
-
-define("stage", Stage);
+});

@@ -3,9 +3,8 @@ import { newKey } from "./api.js";
 const SAYS = 1000;
 const PATIENCE = 2500;
 
-// One stream a browser: one tab listens and passes on what comes to the others. They agree by a channel alone,
-// since locks need a secure context: who listens says so every second, and where nobody has for a while, another
-// begins. Should two listen for a moment, the store counts no event twice.
+// One tab listens, says so every second, and passes on what comes. Locks need a secure context.
+// Should two listen for a moment, the store counts no event twice.
 export function listen({ take, broke, seq }) {
 	const id = newKey();
 	const channel = new BroadcastChannel(`xlda ${location.pathname}`);

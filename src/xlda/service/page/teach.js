@@ -1,34 +1,37 @@
 import { camera } from "./camera.js";
-import { define, did, icon, made, newKey, note, noteError, nowAt, pause, place, put, Screen, store, t, undo } from "./kit.js";
+import {
+	define, did, icon, made, newKey, note, noteError, nowAt, pause, place, put, Screen, store, t, undo,
+} from "./kit.js";
 import { teach } from "./outbox.js";
 import { difference, greyOf, prepared } from "./photos.js";
 
-const BETWEEN = 200;  // milliseconds: at most five photos a second
-const DIFFERS = 3.5;  // mean difference of grey values from which on a frame is another one
+const BETWEEN = 200;  // ms: at most five photos a second
+const DIFFERS = 3.5;  // mean difference of grey values
 const [SIDE, SMALL] = [1600, 200];  // pixels: what is sent, what is shown
 const SHOWN = 60;
 
-class Teach extends Screen {
+define("teach", class extends Screen {
 	undo = undo;
 	#burst = null;
 
 	begin() {
 		const { field, stage, hold } = this.$;
-		hold.hidden = !camera.isPossible;
 		hold.onpointerdown = ({ pointerId }) => this.#hold(hold.setPointerCapture(pointerId));
 		hold.onpointerup = hold.onpointercancel = hold.onblur = () => this.#release();
 		hold.oncontextmenu = (event) => event.preventDefault();
-		hold.onkeydown = hold.onkeyup = (event) => this.#key(event);
+		hold.onkeydown = hold.onkeyup = (event) => {
+			if (event.key !== " " && event.key !== "Enter") return;
+			event.preventDefault();
+			if (event.type === "keyup") this.#release();
+			else this.#hold();
+		};
 		field.oninput = () => (hold.disabled = !field.value);
 		field.onname = () => {
 			this.#name();
 			(camera.isPossible ? hold : stage.querySelector("[capture]")).focus();
 		};
 		stage.onphotos = (files) => this.#files(files);
-		this.ends.push(() => this.#release(), store.on("model", () => {
-			const isFirst = !store.get("model").samples;
-			this.put({ lead: t(!isFirst ? "teach.lead" : camera.isPossible ? "teach.first" : "teach.first.file") });
-		}), store.onEvent(({ undoes = [] }) => {
+		this.ends.push(() => this.#release(), store.onEvent(({ undoes = [] }) => {
 			for (const tile of [...this.$.taken.children]) if (undoes.includes(tile.seq)) tile.remove();
 		}));
 		field.value = place()[1] ?? "";
@@ -36,14 +39,6 @@ class Teach extends Screen {
 		else if (matchMedia("(hover: hover)").matches) field.focus();
 	}
 
-	#key(event) {
-		if (event.key !== " " && event.key !== "Enter") return;
-		event.preventDefault();
-		if (event.type === "keyup") this.#release();
-		else if (!event.repeat) this.#hold();
-	}
-
-	// What is taken now has the name in the field, and a group of its own.
 	#name() {
 		const { field, hold } = this.$;
 		const label = field.value;
@@ -87,13 +82,11 @@ class Teach extends Screen {
 		for (const file of burst ? files : []) this.#take(await prepared(file), burst);
 	}
 
-	// Shown at once, sent when it can be, and taught unless something is wrong with it.
 	async #take(blob, burst) {
 		const tile = made("taken");
 		const { photo, anyway, drop } = tile.$;
-		const { taken } = this.$;
-		taken.prepend(tile);
-		if (taken.children.length > SHOWN) taken.lastChild.remove();
+		this.$.taken.prepend(tile);
+		this.$.taken.children[SHOWN]?.remove();
 		photo.onload = () => URL.revokeObjectURL(photo.src);
 		drop.onclick = () => tile.remove();
 		anyway.onclick = () => this.#send(blob, burst, tile);
@@ -125,6 +118,4 @@ class Teach extends Screen {
 			noteError(error);
 		}
 	}
-}
-
-define("teach", Teach);
+});

@@ -9,7 +9,7 @@ export async function loadTexts() {
 	document.documentElement.lang = language;
 }
 
-// A text by its key, with each `{name}` replaced; `n` chooses between one and many.
+// Each `{name}` is replaced; `n` chooses between one and many.
 export function t(key, values = {}) {
 	let text = texts[key] ?? key;
 	if (text.other) text = text[new Intl.PluralRules(language).select(values.n)] ?? text.other;
@@ -19,6 +19,8 @@ export function t(key, values = {}) {
 export const number = (value) => value.toLocaleString(language, { maximumFractionDigits: 1 });
 
 // Never rounds to a certainty which is not there.
-export const percent = (share) => (share < 1 ? Math.min(share, 0.99) : 1).toLocaleString(language, { style: "percent" });
+export const percent = (share) =>
+	(share < 1 ? Math.min(share, 0.99) : 1).toLocaleString(language, { style: "percent" });
 
-export const dated = (time) => new Date(time).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+export const dated = (time) =>
+	new Date(time).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });

@@ -5,13 +5,13 @@ const GAP = 8;
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 };
 
 function tile({ src, alt, hasBadge }) {
-	const node = made("tile", { photo: src, badge: Boolean(hasBadge) });
+	const node = made("tile", { photo: src, badge: hasBadge });
 	node.ariaLabel = node.title = alt;
 	return node;
 }
 
-// Pictures in rows, of which many can be selected. Sections are `{key, head, height, items}`; items have an `id`,
-// and `make(item)` their element. `size` is about its width, `text` the height of what stands below the picture.
+// Sections are `{key, head, height, items}`; items have an `id`, and `make(item)` their element.
+// `size` is about its width, `text` the height of what stands below the picture.
 export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd }) {
 	const { host } = screen.$;
 	const list = keyedList(host, { create: (row) => row.head?.() ?? rowOf(row), nearEnd });
@@ -77,7 +77,7 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 
 	function paint() {
 		host.querySelectorAll("[data-id]").forEach(paintOne);
-		changed?.();
+		changed?.(tiles.selected.size);
 	}
 
 	function paintOne(node) {

@@ -18,7 +18,6 @@ function save(stacks) {
 	show();
 }
 
-// An act is `{seqs}` or `{group}`, with the text that names it.
 export function did(entry) {
 	const others = load().undo.filter(({ group }) => !group || group !== entry.group);
 	save({ undo: [...others, entry], redo: [] });
@@ -37,7 +36,7 @@ export async function act(text, ...asked) {
 
 let turning = Promise.resolve();
 
-// Turn the last act round: one after the other, however fast the keys come.
+// One after the other, however fast the keys come.
 const turn = (...way) => (turning = turning.then(() => turnOne(...way)).catch(noteError));
 
 export const undo = () => turn("undo", "redo", redo);
@@ -54,7 +53,7 @@ async function turnOne(name, otherName, other) {
 		note(t(`done.${name}`, { what: text }), t(otherName), other);
 	} catch (error) {
 		if (![404, 409].includes(error.status)) throw error;
-		noteError(error);  // it cannot be undone any more, and is in nobody's way
+		noteError(error);  // and is in nobody's way
 	}
 	save(stacks);
 }
