@@ -9,7 +9,7 @@ photos of each class, and as long as these are few, from a usual value.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from statistics import NormalDist
 
@@ -50,10 +50,7 @@ class YoungModel:
         known, usual = self._current(seq, n_classes)
         if known is None or known.shape[1] != embeddings.shape[1]:
             return np.zeros(len(embeddings), bool)
-        nearest = (directions(embeddings) @ known.T).max(axis=1)
-        limit = usual + SPREAD * NormalDist().inv_cdf(1.0 - share)
-        strange: Array = _log_distance(nearest) > limit
-        return strange
+        return are_strange(directions(embeddings), known, usual, share)
 
     def _current(self, seq: int, n_classes: int) -> tuple[Array | None, float]:
         if n_classes > MOST:
@@ -96,8 +93,23 @@ class YoungModel:
         classes = list(self._of_class.values())
         n_samples = sum(map(len, classes))
         self._all = np.concatenate(classes) if 0 < n_samples <= MOST else None
-        told = np.concatenate([np.empty(0), *(_apart(some) for some in classes if len(some) > 1)])
-        self._usual = float((USUAL_WEIGHS * np.log(USUAL) + told.sum()) / (USUAL_WEIGHS + len(told)))
+        self._usual = usual_distance(classes)
+
+
+def usual_distance(classes: Sequence[Array]) -> float:
+    """How far photos of a class are from the one that is most like them, as a logarithm.
+
+    What some classes tell, each directions (n, d), and what is usual.
+    """
+    told = np.concatenate([np.empty(0), *(_apart(some) for some in classes if len(some) > 1)])
+    return float((USUAL_WEIGHS * np.log(USUAL) + told.sum()) / (USUAL_WEIGHS + len(told)))
+
+
+def are_strange(asked: Array, known: Array, usual: float, share: float) -> Array:
+    """Which of some directions (n, d) are farther from all that are known than all but `share` of these."""
+    nearest = (asked @ known.T).max(axis=1)
+    strange: Array = _log_distance(nearest) > usual + SPREAD * NormalDist().inv_cdf(1.0 - share)
+    return strange
 
 
 def _apart(some: Array) -> Array:
