@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
@@ -76,12 +77,23 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     except BaseException:
         engine.abandon()
         raise
+    _leave_cores()
     gc.collect()
     gc.freeze()  # what is there now stays: looking through it again and again would hold up all threads
     for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
         signal.signal(number, lambda *_: None)
     server.run([listening])
     engine.places.address.unlink(missing_ok=True)
+
+
+def _leave_cores() -> None:
+    """Have the BLAS use one thread from now on, so that a renewal leaves the other cores to those who ask.
+
+    With several, it also lets one at a time share out a product, and whoever comes second waits for the first
+    to end. Photos have threads of their own already.
+    """
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for one that is loaded later, as SciPy's is
+    threadpool_limits(1, user_api="blas")
 
 
 def _listening(settings: Settings) -> socket.socket:
