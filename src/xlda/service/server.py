@@ -30,6 +30,7 @@ from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.exchanging import finish_exchange
 from xlda.service.gate import Hosts
+from xlda.service.memory import give_back_what_is_large
 from xlda.service.places import ServicePlaces
 from xlda.service.service import Limits, Service
 from xlda.service.tokens import TokenFile
@@ -64,6 +65,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     _check(settings)
     _log_to_stderr(settings.log_json)
     sys.setswitchinterval(SWITCH)
+    give_back_what_is_large()
     finish_exchange(ServicePlaces.of(settings.model))
     is_new = not settings.model.exists()
     listening = _listening(settings)
