@@ -14,6 +14,7 @@ for module in ("apsw", "fastapi", "uvicorn", "httpx", "onnxruntime", "onnx", "PI
 
 from cli_shop import write_network  # noqa: E402
 from service_under_test import SOON, blobs, photo, running  # noqa: E402
+from xlda.client import Client  # noqa: E402
 from xlda.service.pairing import Pairing  # noqa: E402
 from xlda.service.tokens import Token, TokenFile, Tokens  # noqa: E402
 
@@ -125,6 +126,7 @@ def test_groups_say_what_they_are_and_what_is_solved(tmp_path, network):
             service.teach("red", photo("red", number, (300, 300)))
         ids = put_aside(service, 2, 100, "blue")
         assert service.predict(photo("blue", 9, (300, 300)), unknown=0.05)["label"] is None
+        soon(lambda: len(open_ids(service)) == 3)
         groups = service.get("/v1/review")["groups"]
         assert [(one["kind"], one["solved"], one["label"]) for one in groups] == [("unknown", False, None)]
         for number in range(4):
@@ -272,6 +274,24 @@ def test_the_newest_events(shop):
     shop.get("/v1/events/recent?limit=501", 422)
     both = shop.undo(seqs[0], seqs[2])
     assert both["undid"] == {"operation": "create", "label": None, "count": 2}
+
+
+def test_the_client_of_all_of_this(shop):
+    with Client(shop.url) as client:
+        content = photo("green", 3000, (300, 300))
+        taught = client.teach(content, "green", unless_warned=True)
+        assert (taught.learned, taught.codes) == (True, ())
+        again = client.teach(content, "green", unless_warned=True)
+        assert (again.learned, again.id, again.label) == (False, "", "green")
+        assert "same_photo" in again.codes
+        found = client.predict(content, like=1)
+        assert [one["sample_id"] for one in found.like] == [taught.id]
+        assert client.predict(photo("green", 3001, (20, 20))).codes[0] == "too_small"
+        item = put_aside(shop, 1, 3010)[0]
+        done = client.review_apply([item], ignore=True)
+        client.undo(done.seq)
+        client.review_apply([taught.id], keep=True)
+        client.undo(taught.seq)
 
 
 # -- pairing

@@ -124,3 +124,26 @@ def test_only_the_newest_of_a_class_are_looked_at(shop, monkeypatch):
     assert len(shop.engine._young._all) == 8
     monkeypatch.setattr(young, "MOST", 1)
     assert shop.labels(things.of(7, 1)) != [None]  # there are too many to look at
+
+
+def test_what_is_measured_takes_over_little_by_little(shop):
+    things = Things(6, 0.5)
+    for number in range(4):
+        shop.teach(str(number), things.of(number, 14))
+    shop.engine.machine.classifier.calibrate(progress=False)
+    assert shop.engine._snapshot()[1].tells_unknown
+    weights, taught = [], 4 * 14
+    while taught < 600:
+        seq = shop.engine.machine.seq
+        n_classes = len(shop.engine.book)
+        weights.append(shop.engine._young.weight(seq, n_classes))
+        if weights[-1] >= 0.5:  # strangers are caught as before
+            strange = [shop.labels(things.of(39 - number, 1))[0] for number in range(10)]
+            assert strange.count(None) >= 8
+            assert np.mean(shop.sure(things.of(0, 20))) > 0.7
+        shop.teach(str(n_classes), things.of(n_classes, 30))
+        taught += 30
+    assert weights[0] == 1.0
+    assert weights == sorted(weights, reverse=True)
+    assert weights[-1] == 0.0
+    assert len(set(weights)) > 5

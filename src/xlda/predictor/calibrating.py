@@ -131,7 +131,7 @@ class Calibrating(Predictor):
             counts, learned = model.moments.counts_of(rows), model.moments.weight_learned
         return Assessment.of(head, calibration, rows, counts, learned)
 
-    def labels_without(
+    def _labels_without(
         self,
         X: ArrayLike,
         y: Sequence[Label],
@@ -145,7 +145,7 @@ class Calibrating(Predictor):
         and for answers that are not sure. Nothing is changed; it ends early where `is_over` says so.
         """
         scoring, embeddings = self._scoring(), checked_embeddings(self, X, self.power_)
-        with self._locked("labels_without") as model:
+        with self._locked("XLDA") as model:
             view = MomentsView(model.moments, with_covariance=True)
             table, layer_rows = model.labels.table(), model.layer_rows
         moments = view.copied()

@@ -27,6 +27,7 @@ MOST = 2**48  # classes, and more than there can be
 
 MAY_BE_LOST = 0.25  # of what the target allows; the rest is for queries unlike those it is tuned by
 SPARE = 3  # times as many candidates as needed are kept
+TWENTY = 20  # classes that share the probability of an answer
 MOST_STAGES = 4  # before the exact scores
 STREAMED, FROM_AFAR = 0.05, 0.15  # nanoseconds to read a number in order: from a cache, and from memory
 IN_CACHE = 2**22  # numbers that a cache may hold
@@ -65,10 +66,12 @@ class Plan:
     def n_kept(self, stage: int, k: int) -> int:
         """Candidates that a stage keeps for the `k` best; between one and five, and beyond, on a line.
 
-        Whoever wants two wants the lead of the best, and has enough in what is kept for that.
+        Whoever wants two wants the lead of the best, and has enough in what is kept for that. Whoever wants
+        twenty wants what they add to a sum, and has nearly all of them in what is kept for five.
         """
         best, five = self.kept[stage], self.kept_for_five[stage]
-        return max(k, best) if k <= 2 else max(k, best + (five - best) * (k - 1) // (FIVE - 1))
+        steps = min(k, FIVE) - 1 if k <= TWENTY else k - 1
+        return max(k, best) if k <= 2 else max(k, best + (five - best) * steps // (FIVE - 1))
 
     def is_for(self, n_classes: int) -> bool:
         """Whether it was made for about so many classes."""

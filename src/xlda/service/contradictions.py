@@ -45,7 +45,7 @@ def contradictions(
         return []
     labels = [machine.label_of[one.class_id] for one in samples]
     embeddings = np.stack([one.embedding for one in samples])
-    taken_for = machine.classifier.labels_without(embeddings, labels, _folds(samples), is_over)
+    taken_for = machine.classifier._labels_without(embeddings, labels, _folds(samples), is_over)
     id_of = {label: class_id for class_id, label in list(machine.label_of.items())}
     return [
         Contradiction(one.id, one.class_id, id_of[found])

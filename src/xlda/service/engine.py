@@ -194,18 +194,27 @@ class Engine:
         """What samples (n, d) are, and the event that had been learned; None where nothing has.
 
         And which of them are rather not of a known class. As long as the model cannot measure that itself,
-        it is told by likeness to what was taught.
+        it is told by likeness to what was taught, and a while longer that counts as well.
         """
         self._asked_at = time.monotonic()
         seq, snapshot = self._snapshot()
         if snapshot is None:
             return seq, None, np.ones(len(embeddings), bool)
-        if snapshot.tells_unknown:
-            judged = snapshot.judge(embeddings, k, unknown=unknown, among=among)
-            return seq, judged, judged.is_unknown | (judged.p_known < UNSURE)
-        judged = snapshot.judge(embeddings, k, among=among)
-        strange = self._young.is_strange(embeddings, unknown or REJECTED, seq, snapshot.head.n_seen)
-        return seq, judged if unknown is None else judged._replace(is_unknown=strange), strange
+        share, n_seen = unknown or REJECTED, snapshot.head.n_seen
+        if not snapshot.tells_unknown:
+            judged = snapshot.judge(embeddings, k, among=among)
+            strange = self._young.is_strange(embeddings, share, seq, n_seen)
+            return seq, judged if unknown is None else judged._replace(is_unknown=strange), strange
+        young = self._young.weight(seq, n_seen)
+        measured = None if unknown is None or young == 1.0 else unknown * (1.0 - young)
+        judged = snapshot.judge(embeddings, k, unknown=measured, among=among)
+        strange = judged.is_unknown | (judged.p_known < UNSURE * (1.0 - young))
+        if young:
+            also = self._young.is_strange(embeddings, share * young, seq, n_seen)
+            strange |= also
+            if unknown is not None:
+                judged = judged._replace(is_unknown=judged.is_unknown | also)
+        return seq, judged, strange
 
     def _snapshot(self) -> tuple[int, Snapshot | None]:
         """The model as it is now, and its last event."""

@@ -59,5 +59,5 @@ async def _file(request: Request, name: str) -> Response:
 def _content(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+    except OSError:  # it is not there, is a folder, or has a name that none can have
         return None

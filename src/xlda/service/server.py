@@ -20,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
@@ -29,6 +30,7 @@ from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
 from xlda.service.exchanging import finish_exchange
 from xlda.service.gate import Hosts
+from xlda.service.memory import give_back_what_is_large
 from xlda.service.places import ServicePlaces
 from xlda.service.service import Limits, Service
 from xlda.service.tokens import TokenFile
@@ -67,6 +69,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     _check(settings)
     _log_to_stderr(settings.log_json)
     sys.setswitchinterval(SWITCH)
+    give_back_what_is_large()
     finish_exchange(ServicePlaces.of(settings.model))
     is_new = not settings.model.exists()
     listening = _listening(settings)
@@ -80,12 +83,23 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     except BaseException:
         engine.abandon()
         raise
+    _leave_cores()
     gc.collect()
     gc.freeze()  # what is there now stays: looking through it again and again would hold up all threads
     for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
         signal.signal(number, lambda *_: None)
     server.run([listening])
     engine.places.address.unlink(missing_ok=True)
+
+
+def _leave_cores() -> None:
+    """Have the BLAS use one thread from now on, so that a renewal leaves the other cores to those who ask.
+
+    With several, it also lets one at a time share out a product, and whoever comes second waits for the first
+    to end. Photos have threads of their own already.
+    """
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for one that is loaded later, as SciPy's is
+    threadpool_limits(1, user_api="blas")
 
 
 def _listening(settings: Settings) -> socket.socket:

@@ -4,12 +4,15 @@ A photo is of something new where it is less like all that was taught than photo
 other. What counts is the distance of a photo from the one that is most like it, one less their likeness.
 Its logarithm varies about as much whatever is looked at, so that only its mean has to be learned: from the
 photos of each class, and as long as these are few, from a usual value.
+
+What a model measures of itself when it has just become able to finds few of the unknown, and calls too many
+of the known unsure. So it takes over little by little: the share of the known to be rejected is divided.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from statistics import NormalDist
 
@@ -22,6 +25,7 @@ from xlda.service.likeness import directions
 
 MOST = 1000  # samples that are looked at; with more, a model can measure itself
 MOST_OF_A_CLASS = 32  # the newest
+YOUNG, GROWN_UP = 48, 480  # samples, between which what the model has measured comes to count alone
 # Chosen on half of the products of a shop, with one to five photos each (docs/serve.md has the other half).
 USUAL = 0.2  # distance of a photo from the one that is most like it, of two or three of its class
 USUAL_WEIGHS = 2.0  # photos
@@ -50,10 +54,15 @@ class YoungModel:
         known, usual = self._current(seq, n_classes)
         if known is None or known.shape[1] != embeddings.shape[1]:
             return np.zeros(len(embeddings), bool)
-        nearest = (directions(embeddings) @ known.T).max(axis=1)
-        limit = usual + SPREAD * NormalDist().inv_cdf(1.0 - share)
-        strange: Array = _log_distance(nearest) > limit
-        return strange
+        return are_strange(directions(embeddings), known, usual, share)
+
+    def weight(self, seq: int, n_classes: int) -> float:
+        """How much this counts beside what a model has measured: from 1 down to 0, as it grows up."""
+        known, _ = self._current(seq, n_classes)
+        if known is None:
+            return 0.0
+        grown = (len(known) - YOUNG) / (GROWN_UP - YOUNG)
+        return round(min(max(1.0 - grown, 0.0), 1.0), 1)
 
     def _current(self, seq: int, n_classes: int) -> tuple[Array | None, float]:
         if n_classes > MOST:
@@ -96,8 +105,23 @@ class YoungModel:
         classes = list(self._of_class.values())
         n_samples = sum(map(len, classes))
         self._all = np.concatenate(classes) if 0 < n_samples <= MOST else None
-        told = np.concatenate([np.empty(0), *(_apart(some) for some in classes if len(some) > 1)])
-        self._usual = float((USUAL_WEIGHS * np.log(USUAL) + told.sum()) / (USUAL_WEIGHS + len(told)))
+        self._usual = usual_distance(classes)
+
+
+def usual_distance(classes: Sequence[Array]) -> float:
+    """How far photos of a class are from the one that is most like them, as a logarithm.
+
+    What some classes tell, each directions (n, d), and what is usual.
+    """
+    told = np.concatenate([np.empty(0), *(_apart(some) for some in classes if len(some) > 1)])
+    return float((USUAL_WEIGHS * np.log(USUAL) + told.sum()) / (USUAL_WEIGHS + len(told)))
+
+
+def are_strange(asked: Array, known: Array, usual: float, share: float) -> Array:
+    """Which of some directions (n, d) are farther from all that are known than all but `share` of these."""
+    nearest = (asked @ known.T).max(axis=1)
+    strange: Array = _log_distance(nearest) > usual + SPREAD * NormalDist().inv_cdf(1.0 - share)
+    return strange
 
 
 def _apart(some: Array) -> Array:
