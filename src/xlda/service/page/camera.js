@@ -5,9 +5,6 @@ const open = (more) => navigator.mediaDevices.getUserMedia({ video: { ...SIZE, .
 
 // The one camera of the page. Only this needs https or localhost.
 export const camera = {
-	stream: null,
-	video: null,
-	isWanted: false,
 	isPossible: Boolean(isSecureContext && navigator.mediaDevices),
 	changed() {},
 

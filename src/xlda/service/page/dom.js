@@ -18,7 +18,7 @@ export function made(name, values = {}) {
 export function put({ $ }, values) {
 	for (const [part, value] of Object.entries(values)) {
 		const node = $[part];
-		node.hidden = !value && value !== 0;
+		node.hidden = !value;
 		if (node.hidden || value === true) continue;
 		if (node.localName === "img") node.src = value;
 		else if (node.localName === "a") node.href = value;

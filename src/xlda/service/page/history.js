@@ -28,7 +28,7 @@ define("history", class extends Screen {
 		const { events } = await get("v1/events/recent", { limit: 200 });
 		const found = new Map(events.map((event) => [event.seq, event]));
 		const list = together(events).map((line) => this.#line(line, found));
-		this.put({ says: t(list.length ? "history.lead" : "history.empty"), list });
+		this.put({ list });
 	}
 
 	#line(line, found) {

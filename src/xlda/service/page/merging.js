@@ -26,7 +26,7 @@ define("pairs", class extends Screen {
 	async load() {
 		const { pairs } = await get("v1/confusable");
 		const list = pairs.map(this.#pair);
-		this.put({ says: t(list.length ? "pairs.lead" : "pairs.empty"), list });
+		this.put({ list });
 	}
 
 	#pair({ class_id, label, taken_for_id, taken_for, share }) {

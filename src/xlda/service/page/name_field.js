@@ -1,9 +1,8 @@
-import { define, get, made, number, pause, photoOf, Screen, t } from "./kit.js";
+import { define, get, made, newKey, number, pause, photoOf, Screen, t } from "./kit.js";
 
 const SHOWN = 7;
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
 const sameOf = (text, classes) => classes.find(({ label }) => plain(label) === plain(text));
-let count = 0;
 
 define("name", class extends Screen {
 	#found = [];
@@ -11,7 +10,7 @@ define("name", class extends Screen {
 
 	begin() {
 		const { input, list } = this.$;
-		list.id = `names-${++count}`;
+		list.id = newKey();
 		input.setAttribute("aria-controls", list.id);
 		input.ariaLabel = input.placeholder = t(this.dataset.name ?? "name.what");
 		input.oninput = input.onfocus = () => this.#suggest();
