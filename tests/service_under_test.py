@@ -161,22 +161,29 @@ def _is_whole(found):
 
 def environment():
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("XLDA_")},
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
+        **_plain_environment(),
         "PYTHONPATH": os.pathsep.join(
             [str(Path(xlda.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         ),
-        "PYTHONUNBUFFERED": "1",
     }
 
 
+def _plain_environment():
+    outside = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XLDA_", "PYTHONPATH"))
+    }
+    return {**outside, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
 @contextmanager
-def running(model, *options, backbone="none", limits=None):
-    """A service of a model file, by its command line; or by what that calls, with other `limits`."""
+def running(model, *options, backbone="none", limits=None, program=None):
+    """A service of a model file, by its command line; or by what that calls, with other `limits`.
+
+    `program` is an `xlda` that is installed elsewhere, which then sees nothing of this checkout.
+    """
     if limits is None:
         given = ["serve", str(model), "--port", "0", "--backbone", str(backbone), *map(str, options)]
-        command = [sys.executable, "-c", COMMAND, *given]
+        command = [*([program] if program else [sys.executable, "-c", COMMAND]), *given]
     else:
         command = [sys.executable, "-c", WITH_LIMITS.format(limits=limits), str(model), str(backbone)]
     process = subprocess.Popen(
@@ -184,7 +191,7 @@ def running(model, *options, backbone="none", limits=None):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment(),
+        env=_plain_environment() if program else environment(),
         cwd=Path(model).parent,
     )
     lines: list[str] = []
