@@ -115,7 +115,7 @@ class Running:
                     connection.shutdown(socket.SHUT_WR)
             except OSError:
                 pass  # it was refused before all was sent
-            return _received(connection)
+            return _received(connection, has_body=not content.startswith(b"HEAD "))
 
     # -- the process
 
@@ -137,7 +137,7 @@ class Running:
         self.process.stdout.close()
 
 
-def _received(connection):
+def _received(connection, has_body):
     found = b""
     while True:
         try:
@@ -149,14 +149,15 @@ def _received(connection):
         if not some:
             return found
         found += some
-        if _is_whole(found):
+        if _is_whole(found, has_body):
             return found
 
 
-def _is_whole(found):
+def _is_whole(found, has_body):
+    """Whether an answer has come to its end: that to HEAD has a length, but not the bytes."""
     head, end, body = found.partition(b"\r\n\r\n")
     length = re.search(rb"(?i)content-length: (\d+)", head)
-    return bool(end and length and len(body) >= int(length[1]))
+    return bool(end and (not has_body or (length and len(body) >= int(length[1]))))
 
 
 def environment():

@@ -104,22 +104,32 @@ def types_of(tree):
     return classes | {name for name in named if ALIAS.fullmatch(name)}
 
 
-def test_no_module_imports_itself_by_a_detour():
-    assert cycle(graph(modules())) is None
+@pytest.fixture(scope="module")
+def trees():
+    return modules()
 
 
-def test_no_package_imports_itself_by_a_detour():
-    assert cycle(units(graph(modules()))) is None
+@pytest.fixture(scope="module")
+def edges(trees):
+    return graph(trees)
 
 
-def test_every_unit_is_in_the_stated_order():
+def test_no_module_imports_itself_by_a_detour(edges):
+    assert cycle(edges) is None
+
+
+def test_no_package_imports_itself_by_a_detour(edges):
+    assert cycle(units(edges)) is None
+
+
+def test_every_unit_is_in_the_stated_order(trees):
     order = stated_order()
     assert len(order) == len(set(order))
-    assert set(order) == {unit(module) for module in modules()}
+    assert set(order) == {unit(module) for module in trees}
 
 
-def test_imports_follow_the_stated_order():
-    assert against(stated_order(), graph(modules())) == []
+def test_imports_follow_the_stated_order(edges):
+    assert against(stated_order(), edges) == []
 
 
 def test_few_files_at_the_top_look_public():
@@ -134,9 +144,9 @@ def test_no_file_is_long():
     assert {name for name, n_lines in lines.items() if n_lines > MOST_LINES} == set(TOO_LONG)
 
 
-def test_a_name_of_a_type_is_defined_once():
+def test_a_name_of_a_type_is_defined_once(trees):
     homes = defaultdict(list)
-    for module, tree in modules().items():
+    for module, tree in trees.items():
         for name in types_of(tree):
             homes[name].append(module)
     twice = {name: found for name, found in homes.items() if len(found) > 1}

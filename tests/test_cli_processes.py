@@ -20,6 +20,7 @@ from xlda._internal.model_lock import locked_model  # noqa: E402
 pytest_plugins = ("cli_shop",)
 
 PROGRAM = [sys.executable, "-c", "from xlda.cli import main; main()"]
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def total(model):
@@ -27,9 +28,7 @@ def total(model):
 
 
 def start(*arguments):
-    return subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen([*PROGRAM, *map(str, arguments)], **PIPES)
 
 
 def test_many_that_learn_at_once_lose_nothing(shop, model):
@@ -46,35 +45,37 @@ def test_merge_takes_its_turn(shop, model, call, rng):
     np.savez("x.npz", embedding=rng.normal(size=(5, 6)), label=["other"] * 5)
     call("fit", "x.npz", "-o", "other.xlda")
     n = total(model)
-    merging = "from xlda.cli import merge, main; import time, xlda\n"
-    merging += "load = xlda.load\ndef slow(path):\n    clf = load(path); time.sleep(2); return clf\n"
-    merging += "xlda.load = slow\nmain()"
-    command = [
-        sys.executable,
-        "-c",
-        merging,
-        "merge",
-        str(model),
-        "other.xlda",
-        "-o",
-        str(model),
-        "--overwrite",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as slow:
-        time.sleep(2.5)  # it has read the model, or is about to
+    command = ["merge", model, "other.xlda", "-o", model, "--overwrite"]
+    with subprocess.Popen([sys.executable, "-c", SLOW_TO_READ, *map(str, command)], **PIPES) as slow:
+        assert slow.stdout.readline() == "read\n"  # and it writes a second later, at the soonest
         call("learn", model, "new", "--json")
-        assert slow.wait() == 0
+        slow.communicate()
+    assert slow.returncode == 0
     assert total(model) == n + 6 + 5
+
+
+SLOW_TO_READ = """
+import time, xlda
+from xlda.cli import main
+load = xlda.load
+def slow(path):
+    clf = load(path)
+    print("read", flush=True)
+    time.sleep(1)
+    return clf
+xlda.load = slow
+main()
+"""
 
 
 def test_a_lock_is_waited_for_and_said(shop, model, call, monkeypatch):
     with locked_model(model):
         waiting = start("learn", model, "new")
-        time.sleep(6)
+        assert "waiting for another" in waiting.stderr.readline()
+        time.sleep(1)
         assert waiting.poll() is None
-    out, err = waiting.communicate()
+    out, _ = waiting.communicate()
     assert waiting.returncode == 0
-    assert "waiting for another" in err
     assert "6 samples learned" in out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -65,6 +66,7 @@ def test_the_tutorial(run, tmp_path):
 
 
 @pytest.mark.skipif(not (DATA / "grocery").is_dir(), reason="needs the photos; set XLDA_DATA to their folder")
+@pytest.mark.skipif("XLDA_LONG" not in os.environ, reason="takes minutes, for 2,936 photos; set XLDA_LONG=1")
 def test_the_shop(run, tmp_path):
     (tmp_path / "grocery").symlink_to(DATA / "grocery")
     page = (DOCS / "shop.md").read_text()

@@ -282,6 +282,7 @@ class TestQueue:
             tasks += await queued(workers, 20, 21)
             workers._leave = lambda asked: None  # it is not taken from the queue in time
             tasks[1].cancel()
+            await until(workers._waiting[0].answer.cancelled)
             stub.may_go_on.set()
             found = await asyncio.gather(*tasks, return_exceptions=True)
             assert isinstance(found[1], asyncio.CancelledError)

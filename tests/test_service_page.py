@@ -141,6 +141,9 @@ def test_groups_say_what_they_are_and_what_is_solved(tmp_path, network):
         [found] = soon(is_solved)
         assert found == ("unsure", "blue", service.id_of("blue"), len(open_ids(service)))
         assert set(ids) <= open_ids(service)  # they do not vanish by themselves
+        put_aside(service, 1, 300, "green")
+        groups = service.get("/v1/review")["groups"]
+        assert [(one["solved"], one["size"]) for one in groups] == [(False, 1), (True, 3)]
 
 
 def test_samples_that_contradict_others(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from cli_shop import OLD, paint  # noqa: E402
 from conftest import blobs  # noqa: E402
 from xlda import XLDA, load, model_file, storage  # noqa: E402
 from xlda.calibration import calibration, calibration_stored  # noqa: E402
+from xlda.cli.app import run  # noqa: E402
 from xlda.errors import DamagedFileError  # noqa: E402
 from xlda.learner.learner import Learner  # noqa: E402
 
@@ -39,27 +41,28 @@ def modules_of(*arguments):
     return modules | {name.split(".")[0] for name in modules}
 
 
-@pytest.fixture
-def builtin(shop, call, monkeypatch):
+@pytest.fixture(scope="module")
+def builtin(tmp_path_factory, cache_of_its_own):
     """A model with the built-in network, and with enough photos to say how sure it is."""
-    monkeypatch.setenv("XLDA_CACHE", str(shop / "cache"))
-    paint(shop / "many", OLD, 20, 4)
-    call("fit", "many", "-o", "many.xlda")
-    assert load("many.xlda")._model.calibration.can_tell
-    return shop / "many.xlda"
+    folder = tmp_path_factory.mktemp("builtin")
+    paint(folder / "many", OLD, 20, 4)
+    assert run(["fit", str(folder / "many"), "-o", str(folder / "many.xlda")]) == 0
+    assert load(folder / "many.xlda")._model.calibration.can_tell
+    return folder / "many.xlda"
 
 
-def test_predicting_imports_nothing_heavy(builtin):
+def test_predicting_imports_nothing_heavy(builtin, shop):
     modules = modules_of("predict", builtin, "test/red/0.png")
     assert {"numpy", "onnxruntime", "xlda.cli.predict"} <= modules
     assert not modules & (HEAVY | OTHER_COMMANDS | {"scipy", "xlda.classifier"})
 
 
-def test_learning_imports_scipy_alone(builtin):
-    modules = modules_of("learn", builtin, "test/kiwi/0.png", "--label", "kiwi")
+def test_learning_imports_scipy_alone(builtin, shop):
+    model = shutil.copy(builtin, shop)
+    modules = modules_of("learn", model, "test/kiwi/0.png", "--label", "kiwi")
     assert {"numpy", "onnxruntime", "scipy", "xlda.cli.learn"} <= modules
     assert not modules & (HEAVY | OTHER_COMMANDS | {"xlda.classifier"})
-    assert "kiwi" in load(builtin).classes_
+    assert "kiwi" in load(model).classes_
 
 
 # -- the same without scikit-learn

@@ -15,8 +15,8 @@ ALIKE = 0.8  # of two that are of one thing, as far as a person would look at th
 def directions(embeddings: Array) -> Array:
     """Embeddings (n, d) as directions of length 1, whose products say how much they are alike.
 
-    >>> directions(np.array([[4.0, 0.0], [1.0, 1.0]])).round(3).tolist()
-    [[1.0, 0.0], [0.707, 0.707]]
+    >>> (directions(np.array([[4.0, 0.0], [9.0, 16.0]])) @ np.array([5.0, 0.0])).round(3)
+    array([5., 3.])
     """
     embeddings = np.asarray(embeddings, np.float32)
     is_positive = (embeddings >= 0).all(axis=1, keepdims=True)

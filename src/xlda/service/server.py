@@ -83,7 +83,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     except BaseException:
         engine.abandon()
         raise
-    _leave_cores()
+    leave_cores()
     gc.collect()
     gc.freeze()  # what is there now stays: looking through it again and again would hold up all threads
     for number in (signal.SIGTERM, signal.SIGINT):  # the server has its own; these are for what it passes on
@@ -92,7 +92,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     engine.places.address.unlink(missing_ok=True)
 
 
-def _leave_cores() -> None:
+def leave_cores() -> None:
     """Have the BLAS use one thread from now on, so that a renewal leaves the other cores to those who ask.
 
     With several, it also lets one at a time share out a product, and whoever comes second waits for the first

@@ -26,7 +26,8 @@ from xlda.service.likeness import directions
 MOST = 1000  # samples that are looked at; with more, a model can measure itself
 MOST_OF_A_CLASS = 32  # the newest
 YOUNG, GROWN_UP = 48, 480  # samples, between which what the model has measured comes to count alone
-# Chosen on half of the products of a shop, with one to five photos each (docs/serve.md has the other half).
+# Chosen on half of the products of a shop and on drawn things, one to five photos each; docs/serve.md has the
+# other half.
 USUAL = 0.2  # distance of a photo from the one that is most like it, of two or three of its class
 USUAL_WEIGHS = 2.0  # photos
 SPREAD = 0.33  # of the logarithm of distances

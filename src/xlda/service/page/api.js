@@ -16,7 +16,7 @@ export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resol
 
 export const get = (path, query, signal) => call("GET", path, { query, signal });
 
-// It has a key, so that it can be sent again where a connection broke.
+// It has a key, so that it can be sent again.
 export async function change(method, path, json) {
 	const key = newKey();
 	try {

@@ -1,4 +1,4 @@
-const AROUND = 600;  // pixels above and below what can be seen
+const AROUND = 400;  // pixels above and below what can be seen
 const [ABOVE, BELOW] = [80, 200];  // pixels that other things cover
 
 // Only what can be seen is in the document. Rows have a `key` and a `height`; `create(row)` makes an element.

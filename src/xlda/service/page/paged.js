@@ -1,19 +1,25 @@
 // `read(after)` gives `{items, next}`; `show` gets all that was read, and the first page.
 export function paged(read, show) {
-	let [all, following, turn] = [[], "", 0];
+	let [all, first, following, turn] = [[], null, "", 0];
 
-	async function load(least = all.length) {
-		const mine = ++turn;
-		const first = await read();
-		let { items, next } = first;
-		while (next && items.length < least) {
+	async function go(items, next, least, mine) {
+		do {
 			const page = await read(next);
+			if (mine !== turn) return;
+			first = next ? first : page;
 			[items, next] = [[...items, ...page.items], page.next];
-		}
-		if (mine !== turn) return;
+		} while (next && items.length < least);
 		[all, following] = [items, next];
-		show(items, first);
+		show(all, first);
 	}
 
-	return { load, more: () => following && load(all.length + 1) };
+	return {
+		load: (least = all.length) => go([], "", least, ++turn),
+
+		async more() {
+			const next = following;
+			following = "";
+			if (next) await go(all, next, 0, turn);
+		},
+	};
 }

@@ -7,7 +7,7 @@ export class Store {
 		return this.#values[name];
 	}
 
-	// Change values. Whoever listens is told once, after all changes of this turn.
+	// Whoever listens is told once, after all changes of this turn.
 	set(changes) {
 		for (const [name, value] of Object.entries(changes)) {
 			if (Object.is(this.#values[name], value)) continue;
@@ -26,7 +26,7 @@ export class Store {
 		return this.#add({ names: [], onEvent: listener });
 	}
 
-	// An event came, perhaps by two ways: it counts once, and an old one not at all.
+	// An event may come by two ways: it counts once, and an old one not at all.
 	take(event) {
 		if (event.seq <= this.#values.seq) return;
 		this.set({ seq: event.seq });
