@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: serve test demo report dist clean
+.PHONY: serve test test-page demo report dist clean
 
 serve: $(READY)
 	$(BIN)/xlda serve shop.xlda
@@ -16,6 +16,15 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# The page in a browser, from the wheel in an environment that has nothing else. `make test` takes the checkout.
+test-page: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	rm -rf dist/page && mkdir -p dist/page
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/page .
+	$(PYTHON) -m venv dist/page/venv
+	dist/page/venv/bin/python -m pip install --quiet "$$(echo dist/page/*.whl)[serve]"
+	XLDA_WHEEL_BIN=$(CURDIR)/dist/page/venv/bin $(BIN)/pytest tests/page
 
 # All benchmarks, and the report on them. PRESET=quick takes minutes, standard up to three hours, full a day or more.
 PRESET ?= standard

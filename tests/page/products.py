@@ -1,4 +1,4 @@
-"""Drawn products for a browser's fake camera and for files: frames of one look alike, and none are the same."""
+"""Drawn products, for files and for a fake camera: frames of one look alike, and no two are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page as people use it: a browser with a camera, driven by what it shows, and the service's own count."""
+"""The page as people use it: in a browser with a camera, by what it shows; and what the service counts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def service(shop):
 
 @pytest.fixture(scope="module")
 def shop_files(tmp_path_factory):
-    """Of a service that was taught three products, and asked for a fourth, so that there is something to review."""
+    """Of a service that was taught three products, and asked for a fourth, which is to be reviewed."""
     folder = tmp_path_factory.mktemp("taught")
     with running(folder / "shop.xlda", backbone="efficientnet-lite0", program=program()) as service:
         service.post("/v1/settings", json={"keep_photos": True})
