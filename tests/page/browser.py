@@ -22,14 +22,14 @@ NOWHERE = [f"MAP {INSECURE} 127.0.0.1", "EXCLUDE 127.0.0.1", "EXCLUDE localhost"
 class Camera:
     """The file that the browser takes for a camera. It reads frame by frame, so that another film shows."""
 
-    def __init__(self, path, shows="tea"):
-        self.path = Path(path)
-        self.path.write_bytes(products.film(shows))
+    def __init__(self, path, shows="tea", **film):
+        self.path, self._film = Path(path), film
+        self.path.write_bytes(products.film(shows, **film))
 
     def shows(self, name, is_still=False):
         """Hold another product into it."""
         with self.path.open("r+b") as file:  # the same file, of the same size: the browser has it open
-            file.write(products.film(name, is_still))
+            file.write(products.film(name, is_still, **self._film))
 
 
 @contextmanager

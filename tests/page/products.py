@@ -68,11 +68,13 @@ def photo(name, number):
 
 
 @cache
-def film(name, is_still=False):
-    """Frames of a product as a YUV4MPEG2 file, which is always of the same size."""
-    parts = [f"YUV4MPEG2 W{WIDTH} H{HEIGHT} F{RATE}:1 Ip A1:1 C420jpeg\n".encode()]
+def film(name, is_still=False, rate=RATE, times=1):
+    """Frames of a product as a YUV4MPEG2 file, `times` as large; its size does not depend on what it shows."""
+    width, height = WIDTH * times, HEIGHT * times
+    parts = [f"YUV4MPEG2 W{width} H{height} F{rate}:1 Ip A1:1 C420jpeg\n".encode()]
     for number in range(FRAMES):
-        y, cb, cr = frame(name, 100 if is_still else 100 + number).convert("YCbCr").split()
-        halves = [band.resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.BOX) for band in (cb, cr)]
+        image = frame(name, 100 if is_still else 100 + number).resize((width, height))
+        y, cb, cr = image.convert("YCbCr").split()
+        halves = [band.resize((width // 2, height // 2), Image.Resampling.BOX) for band in (cb, cr)]
         parts += [b"FRAME\n", y.tobytes(), *(band.tobytes() for band in halves)]
     return b"".join(parts)

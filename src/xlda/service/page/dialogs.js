@@ -7,7 +7,7 @@ export async function ask(name, values, prepare) {
 	dialog.onclick = ({ target }) => {
 		if (target.closest("[data-close]") || (target === dialog && !isFirm)) dialog.close("");
 	};
-	dialog.oncancel = (event) => void (isFirm && event.preventDefault());  // returning false would prevent it, too
+	dialog.oncancel = (event) => { if (isFirm) event.preventDefault(); };
 	dialog.showModal();
 	prepare?.(dialog.$, dialog);
 	await new Promise((resolve) => (dialog.onclose = resolve));

@@ -2,8 +2,8 @@ import { camera } from "./camera.js";
 import "./classes.js";
 import "./history.js";
 import {
-	ask, get, go, hooks, language, loadTexts, noteError, number, pause, place, put, redo, store, t, translate,
-	undo,
+	ask, get, go, hooks, language, loadTexts, noteError, nowAt, number, pause, place, put, redo, store, t,
+	translate, undo,
 } from "./kit.js";
 import "./knows.js";
 import "./stage.js";
@@ -23,7 +23,7 @@ const modelName = () => store.get("model").model.replace(/\.xlda$/, "");
 function show() {
 	const [name] = place();
 	const tab = WITHIN[name] ?? name;
-	if (!TABS.includes(tab)) return location.replace(store.get("model").samples ? "#/look" : "#/teach");
+	if (!TABS.includes(tab)) return show(nowAt(store.get("model").samples ? "look" : "teach"));
 	if (!["look", "teach"].includes(name)) camera.rest();
 	put(document, { main: document.createElement(`xlda-${name}`) });
 	document.title = `${t(`nav.${tab}`)} · ${modelName()}`;
@@ -106,8 +106,8 @@ function follow() {
 	addEventListener("keydown", onKey);
 	addEventListener("hashchange", async () => {
 		await useCode();
-		show();
 		$.main.focus({ preventScroll: true });
+		show();
 	});
 }
 
@@ -127,7 +127,7 @@ async function begin() {
 	const broke = () => get("healthz").catch(() => {});
 	listen({ take: (event) => store.take(event), broke, seq: () => store.get("seq") });
 	readReview().catch(() => {});
-	firstStart().catch(noteError);
+	firstStart(show).catch(noteError);
 }
 
 begin();

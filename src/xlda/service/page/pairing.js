@@ -23,9 +23,10 @@ export function signIn() {
 	});
 }
 
-export async function firstStart() {
+export async function firstStart(done) {
 	if (!store.get("model").first_start) return;
 	const keep_photos = (await ask("first")) === "yes";
+	done();
 	await change("POST", "v1/settings", { keep_photos });
 }
 
