@@ -793,6 +793,8 @@ def test_photos(taught):
     taught.get("/v1/samples/1-0123456789abcdef/photo", 404)
     taught.get(f"/v1/classes/{'0' * 32}/photo", 404)
     taught.get(f"/v1/review/{'0' * 32}/photo", 404)
+    for missing in ("samples/1-0123456789abcdef", f"classes/{'0' * 32}", f"review/{'0' * 32}"):
+        assert taught.get(f"/v1/{missing}/photo?missing=empty", 204) == b""  # a page has no error of it
     taught.undo(sample["seq"])
 
 
