@@ -6,7 +6,7 @@ import { merge } from "./merging.js";
 import { paged } from "./paged.js";
 import { tilesOf } from "./tiles.js";
 
-const TILE = 104;  // pixels
+const TILE = 104;
 const share = (value) => typeof value === "number" && percent(value);
 
 define("class", class extends Screen {
