@@ -646,3 +646,24 @@ def test_without_samples_to_check_with_it_says_so(data):
         one.predict(queries, unknown=0.05)
     with pytest.raises(ValueError, match="unknown_prior is a share between 0 and 1"):
         XLDA(power=None).fit(X, y).p_known(queries, unknown_prior=0)
+
+
+def test_samples_taken_out_are_answered_as_by_a_classifier_that_never_had_them():
+    rng = np.random.default_rng(3)
+    centres = rng.normal(scale=2.5, size=(4, 8))
+    numbers = np.arange(80) % 4
+    X = (centres[numbers] + rng.normal(size=(80, 8))).astype(np.float32)
+    y = np.array(list("abcd"))[numbers]
+    clf = XLDA().fit(X, y)
+    before = clf.means_.copy()
+    folds = np.arange(80) // 4 % 5
+    found = np.array(clf._labels_without(X, y.tolist(), folds), object)
+    for fold in range(5):
+        out = folds == fold
+        other = XLDA().fit(X[~out], y[~out])
+        sure = found[out] != None  # noqa: E711 (an array)
+        assert sure.mean() > 0.5
+        np.testing.assert_array_equal(found[out][sure], other.predict(X[out])[sure])
+    np.testing.assert_array_equal(clf.means_, before)
+    assert clf._labels_without(X, y.tolist(), numbers) == [None] * 80  # no class has any left
+    assert clf._labels_without(X, y.tolist(), folds, lambda: True) == [None] * 80

@@ -122,7 +122,8 @@ def drawn(name, number):
 def without_what_varies(text):
     """A transcript without ids, times, sizes and last digits; warnings depend on which photo came first."""
     text = re.sub(r"^.*: looks like another class: .*\n", "", text, flags=re.M)
-    text = re.sub(r'"warnings":\[[^]]*\]', '"warnings":[]', text)
+    text = re.sub(r'"(warnings|codes)":\[[^]]*\]', r'"\1":[]', text)
+    text = re.sub(r',"other":\{[^}]*\}', "", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"(?<=[\"/-])[0-9a-f]{16,}", "ID", text)
     text = re.sub(r"[\d,]+(?= bytes)", "SIZE", text)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,8 +45,9 @@ from xlda import XLDA, model_file  # noqa: E402
 from xlda.service.backup import restore  # noqa: E402
 from xlda.service.engine import Engine  # noqa: E402
 
-DETAIL = {"id", "label", "count", "samples", "expected_accuracy", "advice"}
-JUDGED = {"label", "class_id", "probability", "p_known", "top"}
+DETAIL = {"id", "label", "count", "samples", "next", "expected_accuracy", "advice", "corrections", "enough"}
+JUDGED = {"label", "class_id", "probability", "p_known", "sure", "top"}
+WARNED = {"warnings", "codes"}
 
 
 @pytest.fixture(scope="module")
@@ -161,10 +163,23 @@ def test_answers_are_json_that_nobody_stores(shop, path):
     assert shop.headers["content-type"].startswith("application/json")
 
 
-def test_the_front_page_leads_to_all_calls_without_an_absolute_address(shop):
-    page = shop.get("/").decode()
-    assert 'href="docs"' in page
-    assert 'href="openapi.json"' in page
+def test_the_page_is_served_without_a_token_and_without_absolute_addresses(guarded):
+    page = guarded.get("/").decode()
+    assert guarded.headers["content-type"] == "text/html; charset=utf-8"
+    assert not re.search(r"""(?:href|src)=["']?(?:/|https?:)""", page)
+    assert "default-src 'none'; script-src 'self'" in guarded.headers["content-security-policy"]
+    assert guarded.headers["cache-control"] == "no-cache"
+    assert guarded.headers["x-content-type-options"] == "nosniff"
+    assert guarded.headers["referrer-policy"] == "no-referrer"
+    tag = guarded.headers["etag"]
+    assert guarded.get("/", 304, headers={"if-none-match": f'"other", {tag}'}) == b""
+    assert guarded.get("/page/index.html").decode() == page
+    assert guarded.headers["etag"] == tag
+    for name in ("nothing.js", "", ".", "..%2fapp.py", "%2e%2e/app.py", "texts", "index.html/x.js", "a.py"):
+        guarded.get(f"/page/{name}", 404)
+
+
+def test_all_calls_and_metrics_are_plain_pages(shop):
     assert "/v1/predict" in shop.get("/docs").decode()
     assert "xlda_" in shop.get("/metrics").decode()
 
@@ -273,7 +288,7 @@ def test_every_change_can_have_a_key(shop):
 @pytest.mark.parametrize(("form", "kind"), [("JPEG", JPEG), ("PNG", PNG), ("WEBP", WEBP)])
 def test_a_photo_is_predicted(taught, form, kind):
     found = taught.predict(photo("red", 1, form=form), kind=kind)
-    assert set(found) == {"id", "seq"} | JUDGED
+    assert set(found) == {"id", "seq"} | JUDGED | WARNED
     assert found["label"] == "red"
     assert found["class_id"] == taught.id_of("red")
     assert 0 < found["probability"] <= 1
@@ -333,7 +348,7 @@ def test_an_empty_model_answers_with_nothing(empty):
 def test_a_photo_is_taught(shop):
     before = shop.seq
     found = shop.teach("  Crème brûlée ".replace("è", "è"), photo("blue", 3, (640, 480)), group="visit-7")
-    assert set(found) == {"id", "label", "class_id", "new_class", "warnings", "seq"}
+    assert set(found) == {"id", "label", "class_id", "new_class", "seq"} | WARNED
     assert found["label"] == unicodedata.normalize("NFC", "Crème brûlée")
     assert found["new_class"] is True
     assert found["seq"] == before + 1
@@ -364,6 +379,40 @@ def test_warnings(taught):
     assert "dark" in said
     assert "blurred" in said
     taught.undo(*range(first["seq"], first["seq"] + 4))
+
+
+def test_nothing_is_learned_where_there_is_a_warning(taught):
+    sharp = photo("red", 300, (400, 300))
+    assert taught.teach("red", sharp, unless_warned=True)["codes"] == []
+    before = taught.state()
+    key = {"idempotency-key": "warned"}
+    for content, code in ((sharp, "same_photo"), (photo("red", 301, (20, 20)), "too_small")):
+        found = taught.teach("red", content, 200, unless_warned=True, headers=key)
+        assert found["learned"] is False
+        assert code in found["codes"]
+        assert len(found["codes"]) == len(found["warnings"])
+        key = {"idempotency-key": "again"}
+        assert taught.state() == before
+    for number in range(6):
+        taught.teach("green", photo("green", 310 + number, (400, 300)))
+    found = taught.teach("green", photo("red", 320, (400, 300)), 200, unless_warned=True)
+    assert found["codes"] == ["like_another"]
+    assert found["other"] == {"class_id": taught.id_of("red"), "label": "red"}
+    assert taught.predict(photo("red", 1, (20, 20)))["codes"][0] == "too_small"
+
+
+def test_the_samples_that_it_looks_most_like(taught):
+    content = photo("green", 330, (400, 300))
+    sample = taught.teach("green", content)
+    found = taught.predict(content, like=2)["like"]
+    assert found[0] == {
+        "sample_id": sample["id"], "class_id": sample["class_id"], "label": "green"
+    }  # fmt: skip
+    assert len(found) == 2
+    taught.get(f"/v1/samples/{found[1]['sample_id']}/photo")
+    taught.undo(sample["seq"])
+    assert sample["id"] not in {one["sample_id"] for one in taught.predict(content, like=10)["like"]}
+    taught.predict(content, 422, like=11)
 
 
 def test_a_batch_is_learned_whole_or_not_at_all(bare):
@@ -509,7 +558,11 @@ def test_classes_are_found_by_beginnings_of_words_case_and_accents_aside(tmp_pat
             service.post("/v1/classes", 201, json={"label": label})
         labels = [one["label"] for one in service.get("/v1/classes", params={"q": "KI"})["classes"]]
         assert labels[:2] == ["Kíln", "Kiwi"]
-        assert labels[2] == "gold kiwi"
+        assert labels[2:] == ["gold kiwi", "skiing"]
+        first = service.get("/v1/classes", params={"q": "ki ", "limit": 3})
+        assert [one["label"] for one in first["classes"]] == labels[:3]
+        rest = service.get("/v1/classes", params={"q": "ki", "limit": 3, "after": first["next"]})
+        assert ([one["label"] for one in rest["classes"]], rest["next"]) == (labels[3:], None)
         assert [one["label"] for one in service.get("/v1/classes", params={"q": "apf"})["classes"]] == [
             "Äpfel"
         ]
@@ -925,6 +978,7 @@ SCOPES = [
     ("read", "GET", "/v1/review"),
     ("read", "GET", "/v1/model"),
     ("read", "GET", "/v1/model/history"),
+    ("read", "GET", "/v1/events/recent"),
     ("read", "GET", "/v1/samples/1-0/photo"),
     ("read", "GET", "/v1/classes/0/photo"),
     ("read", "GET", "/v1/review/0/photo"),
@@ -940,9 +994,11 @@ SCOPES = [
     ("teach", "PATCH", "/v1/classes/0"),
     ("teach", "POST", "/v1/classes/0:merge"),
     ("teach", "POST", "/v1/review:apply"),
+    ("teach", "POST", "/v1/settings"),
     ("admin", "DELETE", "/v1/classes/0"),
     ("admin", "GET", "/v1/export"),
     ("admin", "POST", "/v1/import"),
+    ("admin", "POST", "/v1/pairing"),
 ]
 ABOVE = {"read": {"read", "teach", "admin", "sync"}, "teach": {"teach", "admin"}, "admin": {"admin"}}
 

@@ -259,14 +259,14 @@ def test_a_class_that_never_had_samples_takes_over_one_that_has_none_any_more(tm
     shop = Shop(tmp_path / "shop.xlda", 1)
     one = -np.ones(WIDTH, np.float32)
     shop.change("learn", plans.teach_batch([NewSample(one, "apple")]))
-    taught = shop.change("learn", plans.teach(NewSample(one, "grape"), [], None)).body
+    taught = shop.change("learn", plans.teach(NewSample(one, "grape"), plans.Warned([], []), None)).body
     shop.change("forget", plans.forget([taught["id"]]))
     new = shop.change("create", plans.create_class("lemon")).body["id"]
     merged = shop.change("merge", plans.merge_classes(new, taught["class_id"], None)).body["seq"]
     check_model(shop)
     shop.reopen(is_killed=True)
     shop.change("undo", plans.undo([merged]))
-    shop.change("learn", plans.teach(NewSample(one, "grape"), [], None))
+    shop.change("learn", plans.teach(NewSample(one, "grape"), plans.Warned([], []), None))
     check_model(shop)
     shop.engine.abandon()
 
@@ -372,7 +372,9 @@ def test_commands_leave_a_model_alone_that_has_a_log(tmp_path: Path) -> None:
 
 def test_what_stands_in_the_way_of_an_undo_is_what_is_still_in_force(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "shop.xlda", 1)
-    taught = shop.change("learn", plans.teach(NewSample(-np.ones(WIDTH, np.float32), "apple"), [], None)).body
+    taught = shop.change(
+        "learn", plans.teach(NewSample(-np.ones(WIDTH, np.float32), "apple"), plans.Warned([], []), None)
+    ).body
     moved = [
         shop.change("relabel", plans.relabel([taught["id"]], label)).body["seq"] for label in ("fig", "nut")
     ]

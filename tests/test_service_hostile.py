@@ -389,6 +389,60 @@ for target in (
     "/v1/samples/1-0/photo",
 ):
     hostile(f"GET {target}", (404, 422), "GET", target)
+for target in (
+    "/page/../app.py",
+    "/page/..%2fapp.py",
+    "/page/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "/page//etc/passwd",
+    "/page/index.html%00.js",
+    "/page/..%5capp.py",
+    "/page/.hidden.js",
+    "/page/" + "a" * 5000 + ".js",
+    "/trust",
+    "/v1/authority",
+    "/v1/tls/leaf.key",
+):
+    hostile(f"GET {target[:40]}", 404, "GET", target)
+for query in ("limit=0", "limit=1001", "limit=x", "after=" + "x" * 65):
+    hostile(f"a class?{query[:20]}", 422, "GET", f"/v1/classes/{'{a}'}?{query}")
+for query in ("like=-1", "like=11", "like=x", "like=1&like=2"):
+    hostile(f"predict?{query}", 422, "POST", f"/v1/predict?{query}", KIWI, JPEG)
+hostile("unless_warned=maybe", 422, "POST", "/v1/samples?label=a&unless_warned=maybe", KIWI, JPEG)
+for query in ("limit=0", "limit=501", "limit=-1", "limit=1e2"):
+    hostile(f"recent?{query}", 422, "GET", f"/v1/events/recent?{query}")
+for what, body in {
+    "nothing": {},
+    "a text": {"keep_photos": "false"},
+    "a number": {"keep_photos": 0},
+    "null": {"keep_photos": None},
+    "another": {"keep_photos": True, "undo_days": 0},
+    "a list": [],
+}.items():
+    hostile(f"settings: {what}", 422, "POST", "/v1/settings", as_json(body), JSON)
+hostile(
+    "settings: a form", 415, "POST", "/v1/settings", b"keep_photos=0", "application/x-www-form-urlencoded"
+)
+hostile(
+    "settings from elsewhere", 403, "POST", "/v1/settings", as_json({"keep_photos": False}), JSON,
+    Origin="https://evil.example",
+)  # fmt: skip
+for what, (expect, body) in {
+    "without tokens": (409, {}),
+    "a scope that is none": (422, {"scope": "root"}),
+    "a scope that is a list": (422, {"scope": ["admin"]}),
+    "for a fleet": (422, {"scope": "sync"}),
+}.items():
+    hostile(f"pairing: {what}", expect, "POST", "/v1/pairing", as_json(body), JSON)
+for what, (expect, body) in {
+    "ignore of a sample": (422, {"ids": ["1-0"], "ignore": True}),
+    "not of a sample": (422, {"ids": ["1-0"], "not": "0"}),
+    "keep of no sample": (404, {"ids": ["1-0"], "keep": True}),
+    "keep of an answer": (404, {"ids": ["0" * 32], "keep": True}),
+    "keep that is false": (422, {"ids": ["1-0"], "keep": False}),
+    "ignore that is a text": (422, {"ids": ["0" * 32], "ignore": "yes"}),
+    "two acts": (422, {"ids": ["0" * 32], "ignore": True, "keep": True}),
+}.items():
+    hostile(f"review: {what}", expect, "POST", "/v1/review:apply", as_json(body), JSON)
 hostile("an id of another kind", 404, "DELETE", "/v1/classes/1-0123456789abcdef")
 hostile("merge with itself", (409, 422), "POST", "/v1/classes/{a}:merge", as_json({"other": "{a}"}), JSON)
 hostile("merge with a sample", 404, "POST", "/v1/classes/{a}:merge", as_json({"other": "1-0"}), JSON)

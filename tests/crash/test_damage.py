@@ -24,6 +24,7 @@ from xlda.service import database, plans
 from xlda.service.engine import Engine
 from xlda.service.places import ServicePlaces
 
+NOW = database.VERSION
 DATA = Path(__file__).parents[1] / "data"
 
 
@@ -166,9 +167,9 @@ def check_migrated(places):
         assert shop.engine.rows("SELECT count(*) FROM news") == [(0,)]
         assert shop.engine.machine.seq == 3
         shop.teach(["pear"])
-    assert version_of(places.database) == 2
-    copy = places.database.with_name("log.sqlite.version-1")
-    assert version_of(copy) == 1
+    assert version_of(places.database) == NOW + 1
+    copy = places.database.with_name(f"log.sqlite.version-{NOW}")
+    assert version_of(copy) == NOW
     with closing(sqlite3.connect(copy)) as db:
         assert db.execute("SELECT count(*) FROM events").fetchone() == (3,)
         assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'news'").fetchone() == (0,)
@@ -184,8 +185,8 @@ import sys
 from pathlib import Path
 from xlda.service import database
 
-database.VERSION = 2
-database.MIGRATIONS[1] = lambda connection: connection.execute("CREATE TABLE news(text TEXT)")
+database.MIGRATIONS[database.VERSION] = lambda connection: connection.execute("CREATE TABLE news(text TEXT)")
+database.VERSION += 1
 database.opened(Path(sys.argv[1]))
 """
 
@@ -207,22 +208,24 @@ def test_a_migration_that_fails_changes_nothing(places, monkeypatch):
         add_a_table(connection)
         raise ValueError("no")
 
-    monkeypatch.setitem(database.MIGRATIONS, 1, fail)
+    monkeypatch.setitem(database.MIGRATIONS, NOW, fail)
     with pytest.raises(ValueError, match="no"):
         Engine.open(places.model)
-    assert version_of(places.database) == 1
-    monkeypatch.setitem(database.MIGRATIONS, 1, add_a_table)
+    assert version_of(places.database) == NOW
+    monkeypatch.setitem(database.MIGRATIONS, NOW, add_a_table)
     check_migrated(places)
 
 
-# -- the database that version 1 wrote
+# -- the databases that each version wrote
 
 
-def test_a_database_of_version_1_gives_what_it_gave(tmp_path):
-    expected = json.loads((DATA / "service-log-1.json").read_text())
+@pytest.mark.parametrize("version", range(1, NOW + 1))
+def test_a_database_of_every_version_gives_what_it_gave(tmp_path, version):
+    expected = json.loads((DATA / f"service-log-{version}.json").read_text())
     places = ServicePlaces.of(tmp_path / MODEL)
     places.folder.mkdir()
-    shutil.copyfile(DATA / "service-log-1.sqlite", places.database)
+    shutil.copyfile(DATA / f"service-log-{version}.sqlite", places.database)
+    assert version_of(places.database) == version
     with running(places.model) as shop:
         engine = shop.engine
         assert engine.machine.seq == expected["seq"]
@@ -237,16 +240,19 @@ def test_a_database_of_version_1_gives_what_it_gave(tmp_path):
         again = shop.teach(["apple"], key="first", fingerprint=b"a request")
         assert again.is_replayed
         assert again.body == {"learned": 12, "new_classes": ["apple", "pear", "fig", "plum"], "seq": 1}
+        assert sorted(row[0] for row in engine.rows("SELECT kind FROM marks")) == expected.get("marks", [])
+        assert engine.is_first_start is False  # photos are not kept here
+    assert version_of(places.database) == NOW
+    assert places.database.with_name(f"log.sqlite.version-{version}").exists() is (version < NOW)
 
 
 def test_it_has_every_operation():
     source = (Path(plans.__file__).parent / "calls_model.py").read_text()
-    with closing(
-        sqlite3.connect(f"file:{DATA / 'service-log-1.sqlite'}?mode=ro&immutable=1", uri=True)
-    ) as db:
+    newest = DATA / f"service-log-{NOW}.sqlite"
+    with closing(sqlite3.connect(f"file:{newest}?mode=ro&immutable=1", uri=True)) as db:
         found = {operation for (operation,) in db.execute("SELECT DISTINCT operation FROM events")}
     assert found >= {"learn", "correct", "feedback", "create", "rename", "relabel", "forget", "merge", "undo"}
-    assert found >= {"remove", "review"}
+    assert found >= {"remove", "review", "settings"}
     assert '"review"' in source
 
 

@@ -118,7 +118,7 @@ def test_changes_stop_while_there_is_room_left(tmp_path, monkeypatch):
         with pytest.raises(Problem) as refused:
             shop.teach(["apple"])
         assert refused.value.status == 507
-        seq, judged = shop.engine.judge(np.ones((1, 8), np.float32), 1, None, None)
+        seq, judged, _ = shop.engine.judge(np.ones((1, 8), np.float32), 1, None, None)
         assert seq == 1
         assert judged is not None
         monkeypatch.undo()

@@ -129,6 +129,8 @@ def _one_auto(arguments: list[str]) -> list[str]:
     ]
     for place in reversed(places):
         arguments = [*arguments[: place + 1], "auto", *arguments[place + 1 :]]
+    if os.environ.get("XLDA_TLS", "").strip() == "auto":
+        os.environ["XLDA_TLS"] = "auto auto"
     return arguments
 
 

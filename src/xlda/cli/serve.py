@@ -32,7 +32,7 @@ def serve(
         tuple[str, str] | None,
         typer.Option(
             metavar="CERT KEY",
-            help="Files of a certificate and its key, for https.",
+            help="Files of a certificate and its key, for https; or `auto`, for an authority of its own.",
             envvar="XLDA_TLS",
             show_default=False,
         ),
@@ -116,8 +116,9 @@ def serve(
     $ xlda serve shop.xlda
     """
     _check_variables()
-    if tls is not None and AUTO in tls:
-        raise typer.BadParameter("--tls auto comes with the page; until then give a certificate and its key.")
+    is_auto = tls == (AUTO, AUTO)
+    if is_auto and find_spec("cryptography") is None:
+        raise needs("`--tls auto`", "cryptography", "tls")
     for package in ("fastapi", "uvicorn"):  # which are imported later, beside the reading of the model
         if find_spec(package) is None:
             raise needs("`xlda serve`", package, "serve")
@@ -132,7 +133,8 @@ def serve(
         model=model,
         host=host,
         port=port,
-        tls=None if tls is None else (_file(tls[0], "--tls"), _file(tls[1], "--tls")),
+        tls_auto=is_auto,
+        tls=None if tls is None or is_auto else (_file(tls[0], "--tls"), _file(tls[1], "--tls")),
         token_file=token_file,
         allow_hosts=tuple(allow_host or ()),
         trusted_proxies=tuple(trusted_proxy or ()),

@@ -21,6 +21,8 @@ class Prediction:
 
     `probability` is that of the best class, if it is a known one, and `p_known` that it is; None where nobody
     can tell. `id` is for feedback; embeddings have none. `seq` is the last change that the answer had seen.
+    `sure` says that nobody need look at it, `warnings` what may be wrong with the photo, and `like` are the
+    samples that it looks most like, where these were asked for.
     """
 
     id: str | None
@@ -30,6 +32,10 @@ class Prediction:
     p_known: float | None
     top: tuple[Guess, ...]
     seq: int
+    sure: bool = False
+    warnings: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    like: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Taught:
-    """A photo that was learned; `warnings` are sentences on what may be wrong with it."""
+    """A photo that was learned; `warnings` are sentences on what may be wrong with it, `codes` the same.
+
+    With `unless_warned`, `learned` is False where there are warnings, and its ids are empty then.
+    """
 
     id: str
     label: str
@@ -55,6 +64,8 @@ class Taught:
     warnings: tuple[str, ...]
     seq: int
     replayed: bool = False
+    codes: tuple[str, ...] = ()
+    learned: bool = True
 
 
 @dataclass(frozen=True)

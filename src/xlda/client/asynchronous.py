@@ -71,7 +71,13 @@ class AsyncClient(Connection["httpx.AsyncClient"]):
 
     @overload
     async def predict(
-        self, photo: PhotoLike, k: int | None = None, unknown: float | None = None, among: Sequence[str] = ()
+        self,
+        photo: PhotoLike,
+        k: int | None = None,
+        unknown: float | None = None,
+        among: Sequence[str] = (),
+        *,
+        like: int | None = None,
     ) -> Prediction: ...
     @overload
     async def predict(
@@ -91,22 +97,33 @@ class AsyncClient(Connection["httpx.AsyncClient"]):
         among: Sequence[str] = (),
         *,
         backbone: str | None = None,
+        like: int | None = None,
     ) -> Prediction | list[Prediction]:
         """What a photo shows, a path or the bytes of a file; or what each of some embeddings (n, d) does.
 
         `k` is how many classes to name; with `unknown`, at most that share of known things is said to be
-        unknown; `among` are the labels that it may be.
+        unknown; `among` are the labels that it may be. With `like`, so many samples are named that a photo
+        looks most like.
         """
         found: Prediction | list[Prediction] = await self._send(
-            calls.predict(photo, k, unknown, among, backbone)
+            calls.predict(photo, k, unknown, among, backbone, like)
         )
         return found
 
     async def teach(
-        self, photo: PhotoLike, label: str, group: str | None = None, *, key: str | None = None
+        self,
+        photo: PhotoLike,
+        label: str,
+        group: str | None = None,
+        *,
+        unless_warned: bool = False,
+        key: str | None = None,
     ) -> Taught:
-        """Learn a photo. Those of a `group` are undone together."""
-        return await self._send(calls.teach(photo, label, group, key))
+        """Learn a photo. Those of a `group` are undone together.
+
+        With `unless_warned`, nothing is learned where something may be wrong with it.
+        """
+        return await self._send(calls.teach(photo, label, group, key, unless_warned))
 
     async def teach_embeddings(
         self,
@@ -216,10 +233,16 @@ class AsyncClient(Connection["httpx.AsyncClient"]):
         label: str | None = None,
         dismiss: bool = False,
         not_: str | None = None,
+        ignore: bool = False,
+        keep: bool = False,
         key: str | None = None,
     ) -> Change:
-        """One act for many of these: a label for all, away with them, or which class id they are not."""
-        return await self._send(calls.review_apply(ids, label, dismiss, not_, key))
+        """One act for many of these: a label for all, away with them, or which class id they are not.
+
+        With `ignore`, what looks like them is not put aside any more; with `keep`, samples that contradict
+        others are right as they are.
+        """
+        return await self._send(calls.review_apply(ids, label, dismiss, not_, key, ignore, keep))
 
     async def photo(
         self, of: Literal["samples", "classes", "review"], its_id: str, size: int | None = None

@@ -74,9 +74,10 @@ def predict(
     unknown: float | None,
     among: Sequence[str],
     backbone: str | None,
+    like: int | None = None,
 ) -> Call[Any]:
     """What a photo shows, or each of some embeddings."""
-    asked = [*_given(k=k, unknown=unknown), *(("among", label) for label in among)]
+    asked = [*_given(k=k, unknown=unknown, like=like), *(("among", label) for label in among)]
     if isinstance(photo, str | os.PathLike | bytes | bytearray | memoryview):
         one: Call[Prediction] = Call("POST", "/v1/predict", reading.prediction)
         return _with_photo(replace(one, params=tuple(asked)), photo)
@@ -86,9 +87,12 @@ def predict(
     return replace(many, params=tuple(asked), headers=headers, body=body, about="sample")
 
 
-def teach(photo: PhotoLike, label: str, group: str | None, key: str | None) -> Call[Taught]:
-    """Learn a photo."""
-    call = Call("POST", "/v1/samples", reading.taught, _given(label=label, group=group), _key(key))
+def teach(
+    photo: PhotoLike, label: str, group: str | None, key: str | None, unless_warned: bool = False
+) -> Call[Taught]:
+    """Learn a photo; or nothing, where there are warnings and that is wanted."""
+    asked = _given(label=label, group=group, unless_warned="true" if unless_warned else None)
+    call = Call("POST", "/v1/samples", reading.taught, asked, _key(key))
     return _with_photo(call, photo)
 
 
@@ -196,10 +200,17 @@ def model() -> Call[ModelInfo]:
 
 
 def review_apply(
-    ids: Sequence[str], label: str | None, dismiss: bool, not_: str | None, key: str | None
+    ids: Sequence[str],
+    label: str | None,
+    dismiss: bool,
+    not_: str | None,
+    key: str | None,
+    ignore: bool = False,
+    keep: bool = False,
 ) -> Call[Change]:
     """One act for many things to review."""
-    act = _one_of({"label": label, "dismiss": dismiss or None, "not": not_})
+    said = {"label": label, "dismiss": dismiss or None, "not": not_}
+    act = _one_of({**said, "ignore": ignore or None, "keep": keep or None})
     return _change("POST", "/v1/review:apply", key, {"ids": list(ids), **act}, reading.change)
 
 

@@ -83,6 +83,9 @@ def taught(response: httpx.Response) -> Taught:
     """A photo that was learned."""
     found = _fields(response)
     warnings = tuple(_text(warning) for warning in found.get("warnings") or ())
+    if found.get("learned") is False:
+        label = response.request.url.params.get("label", "")
+        found = {"id": "", "label": label, "class_id": "", "new_class": False, **found}
     return _made(Taught, response, {**found, "warnings": warnings})
 
 

@@ -71,7 +71,13 @@ class Client(Connection["httpx.Client"]):
 
     @overload
     def predict(
-        self, photo: PhotoLike, k: int | None = None, unknown: float | None = None, among: Sequence[str] = ()
+        self,
+        photo: PhotoLike,
+        k: int | None = None,
+        unknown: float | None = None,
+        among: Sequence[str] = (),
+        *,
+        like: int | None = None,
     ) -> Prediction: ...
     @overload
     def predict(
@@ -91,20 +97,33 @@ class Client(Connection["httpx.Client"]):
         among: Sequence[str] = (),
         *,
         backbone: str | None = None,
+        like: int | None = None,
     ) -> Prediction | list[Prediction]:
         """What a photo shows, a path or the bytes of a file; or what each of some embeddings (n, d) does.
 
         `k` is how many classes to name; with `unknown`, at most that share of known things is said to be
-        unknown; `among` are the labels that it may be.
+        unknown; `among` are the labels that it may be. With `like`, so many samples are named that a photo
+        looks most like.
         """
-        found: Prediction | list[Prediction] = self._send(calls.predict(photo, k, unknown, among, backbone))
+        found: Prediction | list[Prediction] = self._send(
+            calls.predict(photo, k, unknown, among, backbone, like)
+        )
         return found
 
     def teach(
-        self, photo: PhotoLike, label: str, group: str | None = None, *, key: str | None = None
+        self,
+        photo: PhotoLike,
+        label: str,
+        group: str | None = None,
+        *,
+        unless_warned: bool = False,
+        key: str | None = None,
     ) -> Taught:
-        """Learn a photo. Those of a `group` are undone together."""
-        return self._send(calls.teach(photo, label, group, key))
+        """Learn a photo. Those of a `group` are undone together.
+
+        With `unless_warned`, nothing is learned where something may be wrong with it.
+        """
+        return self._send(calls.teach(photo, label, group, key, unless_warned))
 
     def teach_embeddings(
         self,
@@ -211,10 +230,16 @@ class Client(Connection["httpx.Client"]):
         label: str | None = None,
         dismiss: bool = False,
         not_: str | None = None,
+        ignore: bool = False,
+        keep: bool = False,
         key: str | None = None,
     ) -> Change:
-        """One act for many of these: a label for all, away with them, or which class id they are not."""
-        return self._send(calls.review_apply(ids, label, dismiss, not_, key))
+        """One act for many of these: a label for all, away with them, or which class id they are not.
+
+        With `ignore`, what looks like them is not put aside any more; with `keep`, samples that contradict
+        others are right as they are.
+        """
+        return self._send(calls.review_apply(ids, label, dismiss, not_, key, ignore, keep))
 
     def photo(
         self, of: Literal["samples", "classes", "review"], its_id: str, size: int | None = None

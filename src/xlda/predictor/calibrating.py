@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from xlda._internal.arrays import Array
 from xlda._internal.progress import Progress
 from xlda.calibration.assessment import Assessment
 from xlda.calibration.calibration import FEWEST, GROWN, Calibration
 from xlda.calibration.confirmed import confirmed_evidence
+from xlda.calibration.figures import TEMPERATURE, shares
+from xlda.calibration.folds import BEST
 from xlda.head.head import Head
 from xlda.inputs import checked_embeddings
+from xlda.labels import Label
 from xlda.model import Model
 from xlda.moments import Moments
 from xlda.moments.view import MomentsView
@@ -125,6 +131,40 @@ class Calibrating(Predictor):
             counts, learned = model.moments.counts_of(rows), model.moments.weight_learned
         return Assessment.of(head, calibration, rows, counts, learned)
 
+    def _labels_without(
+        self,
+        X: ArrayLike,
+        y: Sequence[Label],
+        folds: Array,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> list[Label | None]:
+        """What samples (n, d) that were learned as `y` would be taken for, had they never been learned.
+
+        Those with the same number in `folds` (n,) are taken out together, and all that is derived from what
+        was learned is derived again: some seconds a fold. None for those whose class then has no samples,
+        and for answers that are not sure. Nothing is changed; it ends early where `is_over` says so.
+        """
+        scoring, embeddings = self._scoring(), checked_embeddings(self, X, self.power_)
+        with self._locked("XLDA") as model:
+            view = MomentsView(model.moments, with_covariance=True)
+            table, layer_rows = model.labels.table(), model.layer_rows
+        moments = view.copied()
+        del view
+        found: list[Label | None] = [None] * len(embeddings)
+        rows = np.array([table.row_of.get(label, -1) for label in y], np.intp)
+        for number in np.unique(folds):
+            if is_over():
+                break
+            out = np.flatnonzero((folds == number) & (rows >= 0))
+            rest = copy.deepcopy(moments)
+            rest.forget(embeddings[out].astype(moments.dtype), rows[out], np.ones(len(out)))
+            asked = out[rest.counts_of(rows[out]) > 0]
+            if len(asked) and rest.n_seen > 1:
+                head = scoring.dense_head(rest, table, layer_rows)
+                for place, label in zip(asked, _sure_labels(head, embeddings[asked]), strict=True):
+                    found[place] = label
+        return found
+
     def confirm(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Tell which answers were right: y (n_samples,) are the true labels, None for none of the known.
 
@@ -160,3 +200,11 @@ class Calibrating(Predictor):
         if (last is None or not last.can_tell or not len(last.same)) and self._has_enough_more("XLDA"):
             self.calibrate(progress=False)
         return self._model.calibration or Calibration.none()
+
+
+def _sure_labels(head: Head, embeddings: Array) -> list[Label | None]:
+    """The best class of each sample (n, d), where it is likelier than all others together."""
+    best, scores = head.top(embeddings, min(BEST, head.n_seen))
+    sure = shares(scores, TEMPERATURE if head.knows_the_unknown else 1.0)[:, 0] >= 0.5
+    names: list[Label] = head.table.of(best[:, 0]).tolist()
+    return [name if is_sure else None for name, is_sure in zip(names, sure.tolist(), strict=True)]

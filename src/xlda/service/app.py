@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,28 +15,19 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 import xlda
-from xlda.service import calls_classes, calls_model, calls_samples, calls_whole
+from xlda.service import calls_classes, calls_model, calls_samples, calls_session, calls_whole
 from xlda.service.docs_page import docs_page
 from xlda.service.gate import Gate, Hosts, Sessions
 from xlda.service.metrics import Metrics
+from xlda.service.page_files import add_page
+from xlda.service.pairing import Pairing
 from xlda.service.problems import Problem
 from xlda.service.requests_in import problem_response, scoped, service_of
 from xlda.service.service import Service
 from xlda.service.tokens import TokenFile
+from xlda.service.trust import add_trust
 
 logger = logging.getLogger("xlda.service")
-
-FRONT = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{name} · xlda</title>
-<style>
-body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem }}
-</style>
-<h1>{name}</h1>
-<p>An xlda service is running here: it recognises what it was taught, and learns more while it serves.</p>
-<p>{what}<a href="docs">All calls</a>, <a href="openapi.json">as an OpenAPI document</a>.</p>
-</html>
-"""
 
 
 def made_app(
@@ -64,10 +54,12 @@ def made_app(
     )
     service = make_service()
     app.state.service, app.state.tokens = service, tokens
-    app.state.sessions = Sessions(secret)
+    app.state.sessions, app.state.pairing = Sessions(secret), Pairing()
     app.state.metrics = Metrics(service)
-    for calls in (calls_samples, calls_classes, calls_model, calls_whole):
+    for calls in (calls_samples, calls_classes, calls_model, calls_session, calls_whole):
         app.include_router(calls.router)
+    add_page(app)
+    add_trust(app)
     _add_plain(app)
     _add_handlers(app)
     limits = service.limits
@@ -76,14 +68,6 @@ def made_app(
 
 
 def _add_plain(app: FastAPI) -> None:
-    @app.get("/", include_in_schema=False)
-    async def front(request: Request) -> Response:
-        engine = service_of(request).engine
-        token, what = request.scope["xlda.token"], ""
-        if token is not None and token.may("read"):
-            what = f"{len(engine.book):,} classes, {engine.book.n_samples():,.0f} samples. "
-        return HTMLResponse(FRONT.format(name=html.escape(engine.places.model.name), what=what))
-
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
         return HTMLResponse(docs_page(app.openapi()))

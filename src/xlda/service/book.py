@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from bisect import bisect_left, insort
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate, islice
+from typing import Any, NamedTuple
 
 import apsw
 
 from xlda.labels import Label
 from xlda.service.machine import Machine
 from xlda.service.steps import Step
+
+LAST = chr(0x10FFFF)  # comes after all other letters
 
 
 @dataclass(slots=True)
@@ -31,6 +34,38 @@ class Entry:
         return {"id": self.id, "label": str(self.label), "count": count}
 
 
+class Listed(NamedTuple):
+    """Entries in their order, with all labels in one text, so that one search looks at all of them."""
+
+    entries: list[Entry]
+    text: str
+    starts: list[int]  # of each label in the text, and the end
+
+    @classmethod
+    def of(cls, entries: list[Entry]) -> Listed:
+        """Of entries that are sorted."""
+        labels = [entry.folded for entry in entries]
+        starts = list(accumulate((len(label) + 1 for label in labels), initial=0))
+        return cls(entries, "\n".join(labels), starts)
+
+    def fitting(self, wanted: str) -> Iterator[Entry]:
+        """Entries that have what is wanted, the best first; no more is looked at than is taken."""
+        first = bisect_left(self.entries, wanted, key=_folded)
+        last = bisect_left(self.entries, wanted + LAST, first, key=_folded)
+        yield from self.entries[first:last]
+        others, place = [], self.text.find(wanted)
+        while place >= 0:
+            number = bisect_right(self.starts, place) - 1
+            entry = self.entries[number]
+            rank = _rank(entry.folded, wanted)
+            if rank == 1:
+                yield entry
+            elif rank == 2:
+                others.append(entry)
+            place = self.text.find(wanted, self.starts[number + 1])
+        yield from others
+
+
 class Book:
     """Classes by id and by label. Threads may read while the one writer changes it."""
 
@@ -42,6 +77,8 @@ class Book:
             Label, str
         ] = {}  # ids of labels that are no more, for answers that still have them
         self._sorted: list[Entry] = []  # by label
+        self._listed: Listed | None = None  # these, until there are others
+        self._n_changes = 0
         self._kind: type | None = None
 
     @classmethod
@@ -80,20 +117,25 @@ class Book:
 
     def page(self, query: str, after: str, limit: int) -> tuple[list[Entry], str | None]:
         """Some classes whose labels have a word that begins so, those that begin so themselves first."""
-        entries, wanted = self._in_order(), folded(query)
-        if wanted:
-            found = [entry for entry in entries if wanted in entry.folded]
-            entries = sorted(found, key=lambda entry: _rank(entry.folded, wanted))
-        start = 0
+        listed, wanted = self._in_order(), folded(query).replace("\n", " ").strip()
+        found = listed.fitting(wanted) if wanted else iter(listed.entries)
         if after:
-            places = [number for number, entry in enumerate(entries) if entry.id == after]
-            start = places[0] + 1 if places else len(entries)
-        some = entries[start : start + limit]
-        return some, some[-1].id if some and start + limit < len(entries) else None
+            for entry in found:
+                if entry.id == after:
+                    break
+        some = list(islice(found, limit + 1))
+        return some[:limit], some[limit - 1].id if len(some) > limit else None
 
-    def _in_order(self) -> list[Entry]:
+    def _in_order(self) -> Listed:
         with self._lock:
-            return self._sorted.copy()
+            if self._listed is not None:
+                return self._listed
+            entries, n_changes = self._sorted.copy(), self._n_changes
+        listed = Listed.of(entries)  # which takes a while, and the writer shall not wait for it
+        with self._lock:
+            if n_changes == self._n_changes:
+                self._listed = listed
+        return listed
 
     # -- what the writer does
 
@@ -128,6 +170,7 @@ class Book:
         entry = Entry(class_id, label, count, folded(str(label)))
         self.by_id[class_id] = self.by_label[label] = entry
         self._kind = type(label)
+        self._note_change()
         if not is_sorted_later:
             insort(self._sorted, entry, key=_order)
         return entry
@@ -142,8 +185,17 @@ class Book:
             self._former[entry.label] = class_id
             while len(self._former) > 1000:
                 del self._former[next(iter(self._former))]
+        self._note_change()
         del self._sorted[bisect_left(self._sorted, _order(entry), key=_order)]
         return entry.count
+
+    def _note_change(self) -> None:
+        self._listed = None
+        self._n_changes += 1
+
+
+def _folded(entry: Entry) -> str:
+    return entry.folded
 
 
 def _order(entry: Entry) -> tuple[str, str, str]:

@@ -27,10 +27,10 @@ from xlda.service.shapes import (
     ID,
     LABEL,
     SEQS,
-    ChangedShape,
     ClassChangedShape,
     ClassDetailShape,
     ClassesShape,
+    UndoneShape,
     responses,
     takes_json,
 )
@@ -72,10 +72,15 @@ async def create_class(request: Request) -> Response:
 @router.get(
     "/v1/classes/{class_id}", dependencies=[scoped("read")], responses=responses(ClassDetailShape, 404)
 )
-async def one_class(request: Request, class_id: Id) -> Response:
-    """A class with its samples, what to expect of it, and one sentence of advice."""
+async def one_class(
+    request: Request,
+    class_id: Id,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: Annotated[str, Query(max_length=64)] = "",
+) -> Response:
+    """A class with its samples, the newest first, what to expect of it, and one sentence of advice."""
     service = service_of(request)
-    found, tag = await service.read(lambda: detail_of(service.engine, class_id))
+    found, tag = await service.read(lambda: detail_of(service.engine, class_id, limit, after))
     return JSONResponse(found, headers={"ETag": tag})
 
 
@@ -123,7 +128,7 @@ async def merge_classes(request: Request, class_id: Id, if_match: IfMatch = None
 
 
 @router.post(
-    "/v1/events/{seq}:undo", dependencies=[scoped("teach")], responses=responses(ChangedShape, 404, 409, 507)
+    "/v1/events/{seq}:undo", dependencies=[scoped("teach")], responses=responses(UndoneShape, 404, 409, 507)
 )
 async def undo_event(request: Request, seq: Seq) -> Response:
     """Undo an event; undoing what undid something does it again."""
@@ -134,7 +139,7 @@ async def undo_event(request: Request, seq: Seq) -> Response:
 @router.post(
     "/v1/events:undo",
     dependencies=[scoped("teach")],
-    responses=responses(ChangedShape, 404, 409, 415, 507),
+    responses=responses(UndoneShape, 404, 409, 415, 507),
     openapi_extra=takes_json({"seqs": SEQS}, {"group": LABEL}),
 )
 async def undo_events(request: Request) -> Response:

@@ -16,10 +16,9 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 import xlda
 from xlda.service import plans, recent, review
 from xlda.service.advice import confusable, expected
-from xlda.service.changes import NewSample, sample_number
-from xlda.service.gate import COOKIE, SESSION_SECONDS
+from xlda.service.changes import sample_number
 from xlda.service.labels_in import clean_label
-from xlda.service.log import events_after
+from xlda.service.log import events_after, newest_events
 from xlda.service.problems import Problem
 from xlda.service.requests_in import (
     Id,
@@ -39,16 +38,20 @@ from xlda.service.shapes import (
     LABEL,
     YES,
     AnyShape,
+    ChangedShape,
     FeedbackShape,
+    RecentShape,
     refusals,
     responses,
     takes_json,
 )
 from xlda.service.small_photos import small_jpeg
+from xlda.service.undoing import can_be_undone
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
 
+ACTS = ("label", "dismiss", "not", "ignore", "keep")
 AT_ONCE = 500  # events that are read at a time
 PING = 15.0  # seconds without an event, after which a listener is told that all is well
 PHOTO: dict[int | str, Any] = {
@@ -62,8 +65,8 @@ PHOTO: dict[int | str, Any] = {
 @router.get("/v1/model", dependencies=[scoped("read")], responses=responses(AnyShape))
 async def model(request: Request) -> Response:
     """What the model is, how good it is, and what is kept of what."""
-    service = service_of(request)
-    return JSONResponse(await service.read(lambda: described(service)))
+    service, scopes = service_of(request), request.scope["xlda.token"].all_scopes
+    return JSONResponse({**await service.read(lambda: described(service)), "scopes": scopes})
 
 
 def described(service: Service) -> dict[str, Any]:
@@ -79,6 +82,9 @@ def described(service: Service) -> dict[str, Any]:
         "labels": "integer" if book.kind is int else "text",
         "backbone": None if identity is None else identity.to_json(),
         "takes_photos": service.workers is not None,
+        "photos_kept": engine.keeps_photos,
+        "first_start": engine.is_first_start,
+        "lan_addresses": service.lan_addresses,
         "seq": machine.seq,
         "expected_accuracy": expected(engine),
         "disk": use(service),
@@ -93,7 +99,7 @@ def use(service: Service) -> dict[str, Any]:
         "free_bytes": shutil.disk_usage(engine.places.folder).free,
         "least_free_bytes": LEAST_FREE,
         "photos": {
-            "kept": keeping.photos,
+            "kept": engine.keeps_photos,
             "bytes": engine.photos.n_bytes,
             "limit_bytes": keeping.photo_bytes,
         },
@@ -157,6 +163,21 @@ async def events(
     return StreamingResponse(_stream(service, start), media_type="text/event-stream", headers=headers)
 
 
+@router.get("/v1/events/recent", dependencies=[scoped("read")], responses=responses(RecentShape))
+async def recent_events(request: Request, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> Response:
+    """The newest events, the last first, and whether each was undone."""
+    service = service_of(request)
+
+    def look() -> list[dict[str, Any]]:
+        with closing(service.engine.reading()) as db:
+            return [
+                {**event.to_json(), "undone": is_undone, "can_be_undone": can_be_undone(event)}
+                for event, is_undone in newest_events(db, limit)
+            ]
+
+    return JSONResponse({"events": await service.read(look)})
+
+
 async def _stream(service: Service, start: int) -> AsyncIterator[str]:
     with service.hub.listening() as queue:
         yield ": events of an xlda service\n\n"
@@ -194,13 +215,8 @@ def _told(event: dict[str, Any]) -> str:
 async def to_review(request: Request) -> Response:
     """Answers that a person should look at, those that look alike together."""
     service = service_of(request)
-
-    def put_together() -> list[dict[str, Any]]:
-        service.engine.review.flush()
-        groups = review.grouped(service.engine.review.items())
-        return [{"size": len(group), "items": [item.to_json() for item in group]} for group in groups]
-
-    return JSONResponse({"groups": await service.read(put_together)})
+    groups = await service.read(lambda: service.review_list.groups(service.engine))
+    return JSONResponse({"groups": groups})
 
 
 @router.post(
@@ -208,32 +224,67 @@ async def to_review(request: Request) -> Response:
     dependencies=[scoped("teach")],
     responses=responses(FeedbackShape, 404, 409, 415, 507),
     openapi_extra=takes_json(
-        {"ids": IDS, "label": LABEL}, {"ids": IDS, "dismiss": YES}, {"ids": IDS, "not": ID}
+        {"ids": IDS, "label": LABEL},
+        {"ids": IDS, "dismiss": YES},
+        {"ids": IDS, "not": ID},
+        {"ids": IDS, "ignore": YES},
+        {"ids": IDS, "keep": YES},
     ),
 )
 async def apply_review(request: Request) -> Response:
-    """Settle several at once: `{ids, label}`, `{ids, dismiss: true}` or `{ids, not: class_id}`."""
+    """Settle several at once: `{ids, label}`, `{ids, dismiss: true}`, `{ids, not: class_id}` and others.
+
+    With `{ids, ignore: true}`, what looks like these is not put aside any more; with `{ids, keep: true}`,
+    samples that contradict others are right as they are.
+    """
     service, found = service_of(request), await json_of(request)
     asker = asker_of(request, await request.body())
     before = await service.answered_before(asker)
     if before is not None:
         return answered(before)
-    only_fields(found, "ids", "label", "dismiss", "not")
+    only_fields(found, "ids", *ACTS)
     ids = ids_of(found, "ids", review.MOST)
     if len(found) != 2:
-        raise Problem(422, "The body has `ids`, and one of `label`, `dismiss` and `not`.")
-    if "dismiss" in found and found["dismiss"] is not True:
-        raise Problem(422, "`dismiss` is true, or is not there.")
-    label = clean_label(text_of(found, "label"), service.engine.book) if "label" in found else None
-    denied = text_of(found, "not", "id") if "not" in found else None
+        raise Problem(422, f"The body has `ids`, and one of {', '.join(f'`{name}`' for name in ACTS)}.")
+    what = next(name for name in ACTS if name in found)
+    if what in ("dismiss", "ignore", "keep") and found[what] is not True:
+        raise Problem(422, f"`{what}` is true, or is not there.")
+    label = clean_label(text_of(found, "label"), service.engine.book) if what == "label" else None
+    act = plans.ReviewAct(what, label, text_of(found, "not", "id") if what == "not" else None)
+    sample_ids = [one for one in ids if "-" in one]
     items = await service.read(lambda: service.engine.review.items(ids))
-    if len(items) < len(ids):
-        raise Problem(404, f"{len(ids) - len(items)} of these are not kept for review any more.")
-    samples = []
-    if label is not None:
-        samples = [NewSample(item.embedding, label, item.photo) for item in items]
-    plan = plans.apply_review(ids, samples, service.identity, denied)
+    if len(items) + len(sample_ids) < len(ids):
+        n_gone = len(ids) - len(items) - len(sample_ids)
+        raise Problem(404, f"{n_gone} of these are not kept for review any more.")
+    if what in ("not", "ignore") and sample_ids:
+        raise Problem(422, f"`{what}` is for answers. Give a sample another `label`, or `keep` it as it is.")
+    if what == "keep" and items:
+        raise Problem(
+            422, "`keep` is for samples that were taught. Give an answer a `label`, or `dismiss` it."
+        )
+    plan = plans.apply_review(items, sample_ids, act, service.identity)
     return answered(await service.changed(asker, "review", plan))
+
+
+# -- settings
+
+
+@router.post(
+    "/v1/settings",
+    dependencies=[scoped("teach")],
+    responses=responses(ChangedShape, 409, 415, 507),
+    openapi_extra=takes_json({"keep_photos": {"type": "boolean"}}),
+)
+async def settings(request: Request) -> Response:
+    """Say whether small photos of what is taught are kept. Body: `{keep_photos}`."""
+    service, found = service_of(request), await json_of(request)
+    only_fields(found, "keep_photos")
+    if not isinstance(found.get("keep_photos"), bool):
+        raise Problem(422, "The body needs `keep_photos`, which is true or false.")
+    asker = asker_of(request, await request.body())
+    if not service.engine.keeping.photos:
+        raise Problem(409, "This service was started with --no-photos, and keeps none whatever is said here.")
+    return answered(await service.changed(asker, "settings", plans.set_settings(found)))
 
 
 # -- photos
@@ -284,6 +335,8 @@ async def photo_of_class(request: Request, class_id: Id, size: PhotoSize = 512) 
 )
 async def photo_of_review(request: Request, item_id: Id, size: PhotoSize = 512) -> Response:
     """The photo of an answer to look at."""
+    if "-" in item_id:  # a sample that contradicts others
+        return await photo_of_sample(request, item_id, size)
     return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size)
 
 
@@ -299,39 +352,3 @@ async def _photo(request: Request, query: str, names: tuple[Any, ...], size: int
     if content is None:
         raise Problem(404, "There is no photo of it.")
     return Response(content, media_type="image/jpeg")
-
-
-# -- sessions
-
-
-@router.post(
-    "/v1/session",
-    status_code=204,
-    responses={**refusals(415), 204: {"description": "A cookie."}},
-    openapi_extra=takes_json({"token": {"type": "string"}}, {"code": {"type": "string"}}),
-)
-async def session(request: Request) -> Response:
-    """Exchange a token for a cookie, since pages cannot send headers with pictures and streams."""
-    found = await json_of(request)
-    only_fields(found, "token", "code")
-    if len(found) != 1 or not all(isinstance(value, str) for value in found.values()):
-        raise Problem(422, "The body has a text `token`, or a text `code`.")
-    tokens, sessions = request.app.state.tokens, request.app.state.sessions
-    token = None
-    if len(found) == 1 and isinstance(text := found.get("token"), str) and tokens is not None:
-        token = tokens.of(text)
-    elif tokens is None:
-        return Response(status_code=204)
-    if token is None:
-        raise Problem(401, "This is not a token of this service, or not any more.")
-    response = Response(status_code=204)
-    response.set_cookie(
-        COOKIE,
-        sessions.made(token),
-        max_age=SESSION_SECONDS,
-        path=request.scope.get("root_path") or "/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
-    return response

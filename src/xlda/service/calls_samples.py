@@ -16,6 +16,8 @@ from xlda.service.arrays_in import embeddings_of, read_npy, read_npz
 from xlda.service.arrays_in import texts_of as texts_of_array
 from xlda.service.changes import NewSample
 from xlda.service.labels_in import clean_label, clean_text
+from xlda.service.photo_quality import CODES
+from xlda.service.plans import Warned
 from xlda.service.problems import Problem
 from xlda.service.recent import AskedPhoto
 from xlda.service.requests_in import (
@@ -43,12 +45,14 @@ from xlda.service.shapes import (
     ChangedShape,
     FeedbackShape,
     LearnedShape,
+    NotTaughtShape,
     PredictionShape,
     PredictionsShape,
     TaughtShape,
     responses,
     takes_json,
 )
+from xlda.service.similar import similar
 from xlda.service.small_photos import small_jpeg
 from xlda.service.writer import Reply
 
@@ -90,11 +94,13 @@ async def predict(
     k: Annotated[int, Query(ge=1, le=1000)] = 5,
     unknown: Annotated[float | None, Query(gt=0, lt=1)] = None,
     among: Annotated[list[str] | None, Query(max_length=1000)] = None,
+    like: Annotated[int, Query(ge=0, le=10)] = 0,
 ) -> Response:
     """Say what a photo shows, or what embeddings (n, d) are: the `k` best classes of each.
 
     With `unknown=0.05` the label is null where it is like no known class, so that at most 5 % of the known
-    are rejected. `among` are labels that can win.
+    are rejected. `among` are labels that can win. With `like=3`, the answer has the samples that a photo
+    looks most like, of those whose photos are kept.
     """
     service, kind = service_of(request), media_type(request)
     _check_kind(kind, *IMAGES, NPY)
@@ -105,11 +111,16 @@ async def predict(
         embeddings = await _unpacked(service, content, partial(_asked_embeddings, service, content))
         seq, found = await service.judged(embeddings, k, unknown, labels)
         return JSONResponse({"predictions": found, "seq": seq})
-    photo = await service.embedded(content)
+    photo = await service.embedded(content, want_warnings=True)
     seq, [judged] = await service.judged(photo.embedding[None], k, unknown, labels)
     service.look_at(content, photo.embedding, judged)
     asked_id = service.recent.add(photo.embedding, content, judged)
-    return JSONResponse({"id": asked_id, **judged, "seq": seq})
+    said = {"warnings": photo.warnings, "codes": [CODES[warning] for warning in photo.warnings]}
+    alike = {}
+    if like:
+        find = partial(similar, service.engine, photo.embedding, judged["top"], like)
+        alike["like"] = await service.read(find)
+    return JSONResponse({"id": asked_id, **judged, **said, **alike, "seq": seq})
 
 
 def _asked_embeddings(service: Service, content: bytes) -> Array:
@@ -147,15 +158,22 @@ def _check_backbone(request: Request, service: Service) -> None:
     "/v1/samples",
     status_code=201,
     dependencies=[scoped("teach")],
-    responses=responses(TaughtShape, 415, 507, status=201),
+    responses={
+        **responses(TaughtShape, 415, 507, status=201),
+        200: {"model": NotTaughtShape, "description": "Nothing was learned, since there are warnings."},
+    },
     openapi_extra=_takes(*IMAGES),
 )
 async def teach(
     request: Request,
     label: Annotated[str, Query(min_length=1, max_length=1000)],
     group: Annotated[str | None, Query(min_length=1, max_length=1000)] = None,
+    unless_warned: bool = False,
 ) -> Response:
-    """Teach a photo. Photos with the same `group` were taken together: in a visit, by a burst."""
+    """Teach a photo. Photos with the same `group` were taken together: in a visit, by a burst.
+
+    With `unless_warned`, nothing is learned where there is a warning.
+    """
     service = service_of(request)
     _check_kind(media_type(request), *IMAGES)
     clean = clean_label(label, service.engine.book)
@@ -164,18 +182,33 @@ async def teach(
     asker = asker_of(request, content)
     before = await service.answered_before(asker)
     if before is not None:
-        return answered(before)
+        return _taught(before)
     photo, small = await service.embedded_and_small(content)
     name = photo_name(content)
-    not_kept, (_, [judged]) = await asyncio.gather(
-        service.keep_photo(name, small), service.judged(photo.embedding[None], 1, None, None)
-    )
-    warnings = [*photo.warnings, *([not_kept] if not_kept else [])]
+    judging = service.judged(photo.embedding[None], 1, None, None)
+    not_kept = None
+    if unless_warned:
+        seq, [judged] = await judging
+    else:
+        not_kept, (seq, [judged]) = await asyncio.gather(service.keep_photo(name, small), judging)
+    said = Warned(photo.warnings, [CODES[warning] for warning in photo.warnings])
     if _looks_like_another(service, clean, judged):
-        warnings.append(f"looks like another class: {judged['label']}")
+        said.add("like_another", f"looks like another class: {judged['label']}")
+        said.other = {"class_id": judged["class_id"], "label": judged["label"]}
+    if unless_warned:  # and so nothing is kept of it before that is known
+        if said.codes:
+            return JSONResponse({"learned": False, **said.to_json(), "seq": seq})
+        not_kept = await service.keep_photo(name, small)
+    if not_kept is not None:
+        said.add("not_kept", not_kept)
     sample = NewSample(photo.embedding, clean, name, together)
-    plan = plans.teach(sample, warnings, service.identity)
-    return answered(await service.changed(asker, "learn", plan, 201, together))
+    plan = plans.teach(sample, said, service.identity, unless_again=unless_warned)
+    return _taught(await service.changed(asker, "learn", plan, 201, together))
+
+
+def _taught(reply: Reply) -> Response:
+    """The answer to a photo: 201 where it was learned."""
+    return answered(reply._replace(status=201 if reply.body.get("learned", True) else 200))
 
 
 def _looks_like_another(service: Service, label: Any, judged: dict[str, Any]) -> bool:
@@ -331,10 +364,11 @@ async def _corrected_alone(service: Service, asker: Asker, asked: AskedPhoto, la
     if asked.content is not None:
         content = asked.content
         name = photo_name(content)
-        if service.engine.keeping.photos:
+        if service.engine.keeps_photos:
             await service.keep_photo(name, await service.read(lambda: small_jpeg(content)))
     old = asked.judged["label"]
-    plan = plans.correct(NewSample(asked.embedding, label, name), old, service.identity)
+    sample = NewSample(asked.embedding, label, name)
+    plan = plans.correct(sample, old, service.identity, asked.judged["class_id"])
     answer = await service.changed(asker, "correct", plan)
     asked.sample_id = answer.body["id"]
     return answer

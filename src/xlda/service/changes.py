@@ -91,17 +91,19 @@ class Transaction:
         self.undoes: list[int] = []
         self.of_samples: list[list[Any]] = []  # [id, home before, home after], and what its embedding is
         self.of_classes: list[list[Any]] = []  # [id, field, before, after], and what else undoing needs
+        self.of_marks: list[list[Any]] = []  # [kind, id, before, after]: see `marks`
         self.new_classes: list[Label] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write down."""
-        return not (self.steps or self.of_samples or self.of_classes or self.about)
+        return not (self.steps or self.of_samples or self.of_classes or self.of_marks or self.about)
 
     def body(self) -> dict[str, Any]:
         """What the log keeps of it."""
-        parts = {"samples": self.of_samples, "classes": self.of_classes, "steps": self.steps}
-        return {**{name: part for name, part in parts.items() if part}, "about": self.about}
+        parts = {"samples": self.of_samples, "classes": self.of_classes, "marks": self.of_marks}
+        found = {**parts, "steps": self.steps}
+        return {**{name: part for name, part in found.items() if part}, "about": self.about}
 
     # -- finding
 

@@ -18,12 +18,13 @@ from xlda._internal.files import replaced
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.service.faults import reached
 
-VERSION = 1
+VERSION = 2
 OLDEST_SQLITE = (3, 51, 3)
 WITHDRAWN = {(3, 52, 0)}
 PAGES_IN_WAL = 4096  # of 4 KiB, before they are copied into the database
 BUSY = 10_000  # milliseconds that another connection is waited for
 
+# What version 1 had; `MIGRATIONS` have what came since.
 TABLES = """
 CREATE TABLE facts(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE events(
@@ -81,6 +82,24 @@ CREATE TABLE review(
 CREATE TABLE history(seq INTEGER PRIMARY KEY, time TEXT NOT NULL, figures TEXT NOT NULL);
 """
 
+SINCE_2 = """
+ALTER TABLE review ADD COLUMN is_settled INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE marks(              -- what people have said of things to look at, beside what they are
+    kind TEXT NOT NULL,          -- 'ignored': nothing like it is put aside; 'kept': a sample is right
+    id TEXT NOT NULL,
+    embedding BLOB,
+    is_there INTEGER NOT NULL,   -- 0 where it was undone
+    PRIMARY KEY (kind, id)
+) WITHOUT ROWID;
+CREATE TABLE answers(            -- that people have judged, with the class that was the answer
+    event INTEGER NOT NULL,
+    class TEXT NOT NULL,
+    is_right INTEGER NOT NULL,
+    n INTEGER NOT NULL
+);
+CREATE INDEX answer_class ON answers(class);
+"""
+
 # Before a query: `tree` has the numbers of a class and of all that were merged into it.
 SUBTREE = (
     "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree "
@@ -94,7 +113,7 @@ ROOTS = (
 )
 
 # What makes a database of one version one of the next. It is copied first.
-MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
+MIGRATIONS: dict[int, Callable[[apsw.Connection], object]] = {1: lambda db: db.execute(SINCE_2)}
 
 
 def check_sqlite(version: str | None = None) -> None:
@@ -119,6 +138,8 @@ def opened(path: Path, vfs: str | None = None) -> apsw.Connection:
                 reached("start-before-tables")
                 with connection:
                     connection.execute(TABLES)
+                    for number in range(1, VERSION):
+                        MIGRATIONS[number](connection)
                     connection.pragma("user_version", VERSION)
             else:
                 _migrate(connection, path)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import flush_to_disk
@@ -27,14 +28,17 @@ from xlda.predictor.answers import Judged
 from xlda.predictor.snapshot import Snapshot
 from xlda.service import log as logs
 from xlda.service.book import Book
+from xlda.service.contradictions import Contradiction, contradictions
 from xlda.service.database import reader
 from xlda.service.faults import reached
 from xlda.service.folding import fold, forget_answers, is_needed
+from xlda.service.marks import SETTINGS
 from xlda.service.photo_store import PhotoStore
 from xlda.service.places import ServicePlaces
 from xlda.service.review import Review
 from xlda.service.starting import finish_restore, read_classifier, started
 from xlda.service.writer import Writer
+from xlda.service.young import YoungModel
 
 LOOK = 1.0  # seconds between two looks whether something is to be done
 BETWEEN_CHECKPOINTS = 300.0  # seconds
@@ -42,6 +46,8 @@ MANY = 20_000  # samples, after which a checkpoint does not wait for that
 QUIET, LONGEST_WAIT = 5.0, 900.0  # seconds without a question, before the model measures itself; at most
 MOMENT = 1.0  # seconds
 BETWEEN_SWEEPS = 86400.0  # seconds between two looks for photos that nobody needs
+UNSURE = 0.5  # of being known: below that, it is rather not
+REJECTED = 0.05  # of the known, where nobody says how many
 REST = 4.0  # times as long as measuring took, before it is done again
 
 logger = logging.getLogger("xlda.service")
@@ -81,6 +87,11 @@ class Engine:
         self.writer = Writer(self.db, places.folder, self.machine, self.book, last)
         self.review = Review(self.db, self.reading, self.writer)
         self.assessment: Assessment | None = None
+        self._young = YoungModel(self.reading)
+        self.contradictions: dict[str, Contradiction] = {}  # by the id of the sample
+        self._checked_seq = -1
+        self._keep_photos: bool | None = None  # what was answered; None where nobody has been asked
+        self.read_settings()
         self._make_head()
         self.saved_seq = self._saved_seq()
         self._saved_at = self._asked_at = self._measured_at = time.monotonic()
@@ -151,6 +162,23 @@ class Engine:
         if self.machine.is_started and self.book.n_samples():
             self.machine.classifier.snapshot()
 
+    # -- settings
+
+    @property
+    def keeps_photos(self) -> bool:
+        """Whether small photos are kept: nobody has said no."""
+        return self.keeping.photos and self._keep_photos is not False
+
+    @property
+    def is_first_start(self) -> bool:
+        """Whether nobody has said yet if photos are to be kept, and it is not decided."""
+        return self.keeping.photos and self._keep_photos is None
+
+    def read_settings(self) -> None:
+        """Follow what was chosen; by the writer, once that is on disk."""
+        found = self._fact(SETTINGS + "keep_photos")
+        self._keep_photos = None if found is None else bool(found)
+
     # -- answers
 
     @property
@@ -162,14 +190,31 @@ class Engine:
 
     def judge(
         self, embeddings: Array, k: int, unknown: float | None, among: list[Label] | None
-    ) -> tuple[int, Judged | None]:
-        """What samples (n, d) are, and the event that had been learned; None where nothing has."""
+    ) -> tuple[int, Judged | None, Array]:
+        """What samples (n, d) are, and the event that had been learned; None where nothing has.
+
+        And which of them are rather not of a known class. As long as the model cannot measure that itself,
+        it is told by likeness to what was taught, and a while longer that counts as well.
+        """
         self._asked_at = time.monotonic()
         seq, snapshot = self._snapshot()
         if snapshot is None:
-            return seq, None
-        told = unknown if snapshot.tells_unknown else None
-        return seq, snapshot.judge(embeddings, k, unknown=told, among=among)
+            return seq, None, np.ones(len(embeddings), bool)
+        share, n_seen = unknown or REJECTED, snapshot.head.n_seen
+        if not snapshot.tells_unknown:
+            judged = snapshot.judge(embeddings, k, among=among)
+            strange = self._young.is_strange(embeddings, share, seq, n_seen)
+            return seq, judged if unknown is None else judged._replace(is_unknown=strange), strange
+        young = self._young.weight(seq, n_seen)
+        measured = None if unknown is None or young == 1.0 else unknown * (1.0 - young)
+        judged = snapshot.judge(embeddings, k, unknown=measured, among=among)
+        strange = judged.is_unknown | (judged.p_known < UNSURE * (1.0 - young))
+        if young:
+            also = self._young.is_strange(embeddings, share * young, seq, n_seen)
+            strange |= also
+            if unknown is not None:
+                judged = judged._replace(is_unknown=judged.is_unknown | also)
+        return seq, judged, strange
 
     def _snapshot(self) -> tuple[int, Snapshot | None]:
         """The model as it is now, and its last event."""
@@ -197,6 +242,7 @@ class Engine:
                 if now >= rest_until and self._is_quiet(now):
                     with alone():  # which leaves the other cores to those who ask
                         was_measured = self._measure()
+                        was_measured = self._look_for_contradictions() or was_measured
                     if was_measured:
                         rest_until = time.monotonic() + REST * (time.monotonic() - now)
                 if self.machine.is_started:  # so that who asks after a while finds what was learned taken in
@@ -236,6 +282,21 @@ class Engine:
             if was_due:
                 self.writer.between(lambda: self._note_history(seq))
         return was_due
+
+    def _look_for_contradictions(self) -> bool:
+        """Find samples that the model, without them, takes for another class; whether that was looked for.
+
+        Those that were found before are kept, and said to be solved where the model has come to agree.
+        """
+        seq = self.machine.seq
+        if seq == self._checked_seq or not self.machine.is_started:
+            return False
+        found = contradictions(self.machine, self.reading, self._stop.is_set)
+        if not self._stop.is_set():
+            before = {name: one._replace(is_solved=True) for name, one in self.contradictions.items()}
+            self.contradictions = before | {one.sample_id: one for one in found}
+            self._checked_seq = seq
+        return True
 
     def _note_history(self, seq: int) -> None:
         found = self.assessment

@@ -52,6 +52,7 @@ def _fold_until(db: apsw.Connection, machine: Machine, last: int) -> list[str]:
         of_removed = _erase_removed(db, last)
         db.execute("DELETE FROM events WHERE seq <= ?", (last,))
         db.execute("DELETE FROM undone WHERE seq <= ?", (last,))
+        db.execute("DELETE FROM answers WHERE event <= ?", (last,))
         value = json.dumps([last, checksum.hex()])
         db.execute("INSERT OR REPLACE INTO facts(name, value) VALUES ('folded', ?)", (value,))
         reached("fold-before-commit")

@@ -16,13 +16,13 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xlda.service.problems import KIND, Problem
-from xlda.service.tokens import Token, TokenFile
+from xlda.service.tokens import PAIRED_DAYS, Token, TokenFile
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 COOKIE = "xlda_session"
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/?#\\\[\]]+))(?::[0-9]{0,5})?")
 ORIGIN = re.compile(r"https?://([^/]+)")
-SESSION_SECONDS = 30 * 86400
+SESSION_SECONDS = PAIRED_DAYS * 86400
 MOST_IN_FLIGHT = 256  # requests of one client at a time
 MOST_HELD = 400_000_000  # bytes of all bodies that are in memory
 HEADERS = [

@@ -96,6 +96,14 @@ def events_after(db: apsw.Connection, seq: int, limit: int = -1) -> Iterator[Eve
         yield _event(row)
 
 
+def newest_events(db: apsw.Connection, limit: int) -> Iterator[tuple[Event, bool]]:
+    """The last events, the newest first, and whether each was undone."""
+    columns = ", ".join(f"events.{name.strip()}" for name in COLUMNS.split(","))
+    query = f"SELECT {columns}, undone.seq IS NOT NULL FROM events LEFT JOIN undone USING (seq)"
+    for *row, is_undone in db.execute(f"{query} ORDER BY events.seq DESC LIMIT ?", (limit,)):
+        yield _event(tuple(row)), bool(is_undone)
+
+
 def event_of(db: apsw.Connection, seq: int) -> Event | None:
     """The event with this number, while it is kept."""
     row = one(db, f"SELECT {COLUMNS} FROM events WHERE seq = ?", (seq,))

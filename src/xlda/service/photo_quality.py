@@ -8,6 +8,7 @@ from PIL.Image import Image, Resampling
 from xlda._internal.arrays import Array
 
 TOO_SMALL, BLURRED, DARK = "too small", "blurred", "dark"
+CODES = {TOO_SMALL: "too_small", BLURRED: "blurred", DARK: "dark"}  # for programs
 
 # Chosen on photos taken in shops: half a percent of them are called blurred, none dark, and nearly all are
 # where they are blurred with a radius of 6 pixels of 512, or an eighth as bright. Scaled down to 128 pixels

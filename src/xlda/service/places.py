@@ -45,6 +45,11 @@ class ServicePlaces(NamedTuple):
         """Where the service can be reached while it runs."""
         return self.folder / "address.json"
 
+    @property
+    def tls(self) -> Path:
+        """Certificates of its own, and their keys: in no backup."""
+        return self.folder / "tls"
+
     def make_folder(self) -> None:
         """Have the folder, on disk."""
         if not self.folder.exists():

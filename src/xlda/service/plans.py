@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import apsw
@@ -11,33 +12,60 @@ import apsw
 from xlda._internal.arrays import Array
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
-from xlda.service import undoing
+from xlda.service import marks, undoing
 from xlda.service.changes import ClassRow, NewSample, Transaction
 from xlda.service.database import SUBTREE, one
+from xlda.service.likeness import unlike
 from xlda.service.problems import Problem
+from xlda.service.review import Item
 from xlda.service.steps import packed
 from xlda.service.writer import ChangePlan
 
 
-def teach(sample: NewSample, warnings: list[str], identity: BackboneIdentity | None) -> ChangePlan:
-    """Learn a photo."""
+@dataclass
+class Warned:
+    """What may be wrong with a photo: sentences for people, and a code for each, for programs."""
+
+    texts: list[str]
+    codes: list[str]
+    other: dict[str, Any] | None = None  # the class that it looks like
+
+    def add(self, code: str, text: str) -> None:
+        """One more."""
+        self.codes, self.texts = [*self.codes, code], [*self.texts, text]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is sent."""
+        other = {} if self.other is None else {"other": self.other}
+        return {"warnings": self.texts, "codes": self.codes, **other}
+
+
+def teach(
+    sample: NewSample, said: Warned, identity: BackboneIdentity | None, unless_again: bool = False
+) -> ChangePlan:
+    """Learn a photo; or nothing, where it is one again that was learned before."""
 
     def plan(change: Transaction) -> dict[str, Any]:
         again = one(
             change.db, "SELECT 1 FROM samples WHERE photo = ? AND home IS NOT NULL LIMIT 1", (sample.photo,)
         )
-        said = [*warnings, *(["the same photo again"] if again is not None else [])]
-        taught = _taught(change, sample, identity)
-        return {**taught, "warnings": said}
+        if again is not None:
+            said.add("same_photo", "the same photo again")
+            if unless_again:
+                return {"learned": False, **said.to_json()}
+        return {**_taught(change, sample, identity), **said.to_json()}
 
     return plan
 
 
-def correct(sample: NewSample, old: str | None, identity: BackboneIdentity | None) -> ChangePlan:
-    """Learn a photo that was answered wrongly, or not surely."""
+def correct(
+    sample: NewSample, old: str | None, identity: BackboneIdentity | None, old_id: str | None = None
+) -> ChangePlan:
+    """Learn a photo that was taken for another class, or not surely for this one; `old_id` is of that."""
 
     def plan(change: Transaction) -> dict[str, Any]:
         taught = _taught(change, sample, identity)
+        marks.note_answer(change, old_id, old_id == taught["class_id"])
         change.about |= {"old": old, "new": str(sample.label)}
         return {**taught, "taught": True}
 
@@ -125,6 +153,7 @@ def confirm(class_id: str | None, embedding: Array, said: str) -> ChangePlan:
     def plan(change: Transaction) -> dict[str, Any]:
         row = None if class_id is None else change.class_of(class_id)
         change.steps.append(["confirm", class_id, packed(embedding)])
+        marks.note_answer(change, class_id, True)
         change.about |= {"said": said, "class_id": class_id, "label": None if row is None else str(row.label)}
         return {"taught": False}
 
@@ -136,6 +165,8 @@ def deny(class_id: str) -> ChangePlan:
 
     def plan(change: Transaction) -> dict[str, Any]:
         row = change.class_of(class_id)
+        marks.note_answer(change, row.id, False)
+        change.of_marks.append([marks.ANSWER, row.id, 0, 1])  # so that it can be undone
         change.about |= {"said": "not", "class_id": row.id, "label": str(row.label)}
         return {"taught": False}
 
@@ -233,31 +264,92 @@ def undo_group(group: str) -> ChangePlan:
 def _undoing(seqs_of: Callable[[Transaction], list[int]]) -> ChangePlan:
     def plan(change: Transaction) -> dict[str, Any]:
         undoing.undo(change, seqs_of(change))
-        return {"undone": change.undoes}
+        return {"undone": change.undoes, "undid": change.about["undid"]}
 
     return plan
 
 
+@dataclass(frozen=True)
+class ReviewAct:
+    """What is to become of things that somebody has looked at."""
+
+    what: str  # `label`, `not`, `dismiss`, `ignore` or `keep`
+    label: Label | None = None
+    denied: str | None = None  # id of the class that they are not
+
+    @property
+    def said(self) -> str:
+        """As the log has it."""
+        return {"not": "not", "dismiss": "dismissed", "ignore": "ignored", "keep": "kept"}[self.what]
+
+
 def apply_review(
-    ids: list[str],
-    samples: list[NewSample],
-    identity: BackboneIdentity | None = None,
-    denied: str | None = None,
+    items: Sequence[Item], sample_ids: Sequence[str], act: ReviewAct, identity: BackboneIdentity | None = None
 ) -> ChangePlan:
-    """Learn what was put aside for a person, or let it be."""
+    """Settle answers that were put aside, and samples that contradict others, as one event."""
 
     def plan(change: Transaction) -> dict[str, Any]:
-        rows = []
-        if samples:
-            note_backbone(change, identity)
-            rows = change.add(samples)
-            change.about |= {"label": str(samples[0].label), "n": len(rows)}
-        elif denied is not None:
-            row = change.class_of(denied)
-            change.about |= {"said": "not", "n": len(ids), "class_id": row.id, "label": str(row.label)}
+        for item in items:
+            if one(change.db, "SELECT 1 FROM review WHERE id = ? AND NOT is_settled", (item.id,)) is None:
+                raise Problem(404, "Some of these were settled since. Look at the list again.")
+        learned: list[str] = []
+        if act.label is not None:
+            learned = _name_reviewed(change, items, sample_ids, act.label, identity)
+        elif act.denied is not None:
+            row = change.class_of(act.denied)
+            marks.note_answer(change, row.id, False, len(items))
+            change.about |= {"said": act.said, "class_id": row.id, "label": str(row.label)}
         else:
-            change.about |= {"said": "dismissed", "n": len(ids)}
-        change.db.executemany("DELETE FROM review WHERE id = ?", [(item_id,) for item_id in ids])
-        return {"taught": bool(rows), "ids": [row.id for row in rows]}
+            change.about |= {"said": act.said}
+            for sample_id in sample_ids:
+                marks.mark(change, marks.KEPT, change.sample_of(sample_id).id)
+        if act.what == "ignore":
+            for place in unlike([item.embedding for item in items]):
+                marks.mark(change, marks.IGNORED, items[place].id, items[place].embedding)
+        for item in items:
+            marks.settle(change, item.id)
+        change.about["n"] = len(items) + len(sample_ids)
+        return {"taught": bool(change.of_samples), "ids": learned}
+
+    return plan
+
+
+def _name_reviewed(
+    change: Transaction,
+    items: Sequence[Item],
+    sample_ids: Sequence[str],
+    label: Label,
+    identity: BackboneIdentity | None,
+) -> list[str]:
+    """Learn answers with a label, and give samples to its class; gives the samples that are new."""
+    rows = []
+    if items:
+        note_backbone(change, identity)
+        rows = change.add([NewSample(item.embedding, label, item.photo) for item in items])
+    if sample_ids:
+        home = change.class_for(label)
+        right = [one_id for one_id in sample_ids if _class_of_sample(change, one_id).number == home.number]
+        relabel(sample_ids, label)(change)
+        for sample_id in right:
+            marks.mark(change, marks.KEPT, sample_id)
+    named = change.class_for(label)
+    for item in items:
+        marks.note_answer(change, item.judged.get("class_id"), item.judged.get("class_id") == named.id)
+    change.about = {"label": str(named.label), "class_id": named.id}
+    return [row.id for row in rows]
+
+
+def _class_of_sample(change: Transaction, sample_id: str) -> ClassRow:
+    return change.root(change.numbered(change.sample_of(sample_id).home or 0))
+
+
+def set_settings(settings: dict[str, Any]) -> ChangePlan:
+    """Remember choices."""
+
+    def plan(change: Transaction) -> dict[str, Any]:
+        for name, value in settings.items():
+            marks.set_setting(change, name, int(value))
+        change.about |= {"settings": settings}
+        return dict(settings)
 
     return plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -20,6 +21,7 @@ from xlda.service.database import ROOTS
 from xlda.service.engine import Engine, Keeping
 from xlda.service.exchanging import exchange, finish_exchange, remove
 from xlda.service.log import LogPosition
+from xlda.service.marks import SETTINGS
 from xlda.service.places import ServicePlaces
 
 AT_ONCE = 32  # photos
@@ -59,6 +61,7 @@ def _made(old: Engine, backbone: Backbone, say: Callable[[str], object]) -> Serv
     samples = list(_samples(old))
     photos = [one for one in samples if one.photo is not None and old.photos.read(one.photo) is not None]
     new = Engine.open(places.model, old.keeping)
+    _copy_settings(old, new)
     try:
         with Progress(lambda: len(photos), True) as bar:
             rest = iter(photos)
@@ -67,8 +70,16 @@ def _made(old: Engine, backbone: Backbone, say: Callable[[str], object]) -> Serv
                 bar.advance(len(some))
     finally:
         new.finish()
+    if old.places.tls.exists():  # so that devices trust it as before
+        shutil.copytree(old.places.tls, places.tls)
     _report(old, samples, photos, say)
     return places
+
+
+def _copy_settings(old: Engine, new: Engine) -> None:
+    """What was answered once is not asked again."""
+    chosen = old.rows("SELECT name, value FROM facts WHERE name LIKE ?", (f"{SETTINGS}%",))
+    new.db.executemany("INSERT OR REPLACE INTO facts(name, value) VALUES (?, ?)", chosen)
 
 
 def _samples(old: Engine) -> Iterator[KeptPhoto]:

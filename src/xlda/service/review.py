@@ -18,10 +18,11 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.service.database import one
+from xlda.service.likeness import ALIKE, directions
 from xlda.service.writer import Writer
 
 MOST, DAYS = 500, 7.0
-ALIKE = 0.8  # cosine of two embeddings that are of one thing, as far as a person would look at them together
+IGNORED = "ignored"  # the kind of a mark
 COLUMNS = "id, time, embedding, photo, judged"
 
 
@@ -76,27 +77,35 @@ class Review:
             self.prune()
 
     def prune(self) -> None:
-        """Keep the newest; by the writer."""
+        """Keep the newest, also of those that were settled, since that may be undone; by the writer."""
         self._db.execute("DELETE FROM review WHERE time < ?", (time.time() - DAYS * 86400,))
-        self._db.execute(
-            "DELETE FROM review WHERE id NOT IN (SELECT id FROM review ORDER BY time DESC LIMIT ?)", (MOST,)
-        )
+        for is_settled in (0, 1):
+            self._db.execute(
+                "DELETE FROM review WHERE is_settled = ?1 AND id NOT IN (SELECT id FROM review WHERE "
+                "is_settled = ?1 ORDER BY time DESC LIMIT ?2)",
+                (is_settled, MOST),
+            )
 
     def items(self, ids: list[str] | None = None) -> list[Item]:
-        """All, or those with these ids, the newest first."""
+        """All that nobody has settled, or those with these ids, the newest first."""
         with closing(self._reading()) as db:
-            rows = db.execute(f"SELECT {COLUMNS} FROM review ORDER BY time DESC")
+            rows = db.execute(f"SELECT {COLUMNS} FROM review WHERE NOT is_settled ORDER BY time DESC")
             return [_item(row) for row in rows if ids is None or row[0] in ids]
 
-    def find(self, item_id: str) -> Item | None:
-        """The one with this id."""
+    def is_ignored(self, embedding: Array) -> bool:
+        """Whether it looks like something that somebody wants ignored."""
         with closing(self._reading()) as db:
-            row = one(db, f"SELECT {COLUMNS} FROM review WHERE id = ?", (item_id,))
-        return None if row is None else _item(row)
+            rows = db.execute("SELECT embedding FROM marks WHERE kind = ? AND is_there", (IGNORED,))
+            found = [np.frombuffer(content, np.float32) for (content,) in rows]
+        found = [one for one in found if len(one) == len(embedding)]
+        if not found:
+            return False
+        [own] = directions(embedding[None])
+        return bool((directions(np.stack(found)) @ own).max() >= ALIKE)
 
     def __len__(self) -> int:
         with closing(self._reading()) as db:
-            return int(one(db, "SELECT count(*) FROM review")[0])
+            return int(one(db, "SELECT count(*) FROM review WHERE NOT is_settled")[0])
 
 
 def grouped(items: list[Item]) -> list[list[Item]]:
@@ -107,10 +116,7 @@ def grouped(items: list[Item]) -> list[list[Item]]:
     groups: list[list[Item]] = []
     firsts: list[Array] = []
     for item in items:
-        direction = (
-            np.sqrt(np.maximum(item.embedding, 0.0)) if (item.embedding >= 0).all() else item.embedding
-        )
-        direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
+        [direction] = directions(item.embedding[None])
         likeness = [float(first @ direction) if len(first) == len(direction) else 0.0 for first in firsts]
         best = int(np.argmax(likeness)) if likeness else -1
         if best >= 0 and likeness[best] >= ALIKE:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import json
 import logging
 import os
@@ -15,16 +14,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from xlda.errors import OtherBackboneError
 from xlda.photos.model_backbone import ModelBackbone
+from xlda.service.addresses import AT_ANY, is_loopback, lan_addresses, url_of
 from xlda.service.connections import CarefulConnection
 from xlda.service.database import one
 from xlda.service.engine import Engine, Keeping
@@ -34,6 +34,9 @@ from xlda.service.memory import give_back_what_is_large
 from xlda.service.places import ServicePlaces
 from xlda.service.service import Limits, Service
 from xlda.service.tokens import TokenFile
+
+if TYPE_CHECKING:
+    from xlda.service.trusting import Trusting
 
 NO_BACKBONE = "none"
 SWITCH = 0.001  # seconds after which a thread lets another one run: answers wait for no long computation
@@ -50,6 +53,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8765
     tls: tuple[Path, Path] | None = None  # certificate and key
+    tls_auto: bool = False  # those of an authority of its own
     token_file: Path | None = None
     allow_hosts: Sequence[str] = ()
     trusted_proxies: Sequence[str] = ()
@@ -118,18 +122,11 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _check(settings: Settings) -> None:
-    if settings.token_file is None and not _is_loopback(settings.host):
+    if settings.token_file is None and not is_loopback(settings.host):
         raise ValueError(
             f"--host {settings.host} can be reached by others, so tokens are needed: make one with "
             "`xlda token add NAME --scope teach`, and give its file with --token-file."
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _opened(settings: Settings, vfs: str | None) -> tuple[Engine, Any, str]:
@@ -177,6 +174,10 @@ def _made(
         lambda: Service(engine, backbone, why_not, settings.limits), hosts, tokens, _secret(engine)
     )
     certificate, key = settings.tls or (None, None)
+    trusting = None
+    if settings.tls_auto:
+        trusting = _trusting(settings, engine, hosts)
+        certificate, key = trusting.files
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -195,7 +196,24 @@ def _made(
         ws="none",
         lifespan="on",
     )
-    return HttpServer(config, within.state.service, settings, say, is_new)
+    return HttpServer(config, within.state, settings, say, is_new, trusting)
+
+
+def _trusting(settings: Settings, engine: Engine, hosts: Hosts) -> Trusting:
+    """An authority of its own, for which an extra is needed."""
+    from xlda.service.certificates import Certificates
+    from xlda.service.trusting import Trusting
+
+    certificates = Certificates(engine.places.tls, settings.host, settings.allow_hosts)
+    return Trusting(certificates, hosts, settings.host, lambda: _listening_beside(settings))
+
+
+def _listening_beside(settings: Settings) -> socket.socket:
+    """A socket at the next port, or at any."""
+    try:
+        return _listening(replace(settings, port=settings.port + 1 if 0 < settings.port < 65535 else 0))
+    except OSError:
+        return _listening(replace(settings, port=0))
 
 
 def _secret(engine: Engine) -> bytes:
@@ -214,14 +232,17 @@ class HttpServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        service: Service,
+        state: Any,
         settings: Settings,
         say: Callable[[str], object],
         is_new: bool,
+        trusting: Trusting | None,
     ) -> None:
         super().__init__(config)
-        self._service, self._settings, self._say, self._is_new = service, settings, say, is_new
+        self._service: Service = state.service
+        self._state, self._settings, self._say, self._is_new = state, settings, say, is_new
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._trusting = trusting  # where it has an authority of its own
 
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and say so."""
@@ -231,13 +252,28 @@ class HttpServer(uvicorn.Server):
             return
         assert sockets
         port = sockets[0].getsockname()[1]
-        scheme = "http" if self._settings.tls is None else "https"
-        host = self._settings.host
-        shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-        url = f"{scheme}://{shown}:{port}/"
+        scheme = "https" if self._settings.tls or self._trusting else "http"
+        host, path = self._settings.host, self._settings.base_path
+        url = url_of(scheme, "localhost" if host in AT_ANY else host, port)
+        self._service.find_addresses = lambda: [
+            url_of(scheme, one, port, path) for one in lan_addresses(host)
+        ]
         self._service.engine.places.note_address(url)
         for line in started_lines(self._settings, self._service, url, self._is_new):
             self._say(line)
+        if self._trusting is not None:
+            for line in await self._trusting.begin(self._state, self.config):
+                self._say(line)
+        if self._state.tokens is not None:
+            place = [*self._service.lan_addresses, url][0]
+            code = self._state.pairing.new("admin")
+            self._say(f"A browser is let in, once and within ten minutes, by {place}#code={code}")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End."""
+        if self._trusting is not None:
+            await self._trusting.end()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal has come: streams end, what is under way is finished."""

@@ -30,6 +30,7 @@ from xlda.service.log import Event
 from xlda.service.photo_workers import EmbeddedPhoto, PhotoWorkers, QueueFullError
 from xlda.service.problems import Problem
 from xlda.service.recent import Recent
+from xlda.service.reviewing import ReviewList
 from xlda.service.small_photos import small_jpeg
 from xlda.service.tokens import Token
 from xlda.service.writer import ChangePlan, Reply, Wanted, answered_before
@@ -41,7 +42,6 @@ T = TypeVar("T")
 
 NOT_EMPTY = "This service has learned something already. Start one with a new model for that."
 AT_ONCE_ASIDE, ASIDE_SECONDS = 20.0, 2.0  # answers put aside: so many at once, then one every so often
-UNSURE = 0.5  # of the probability, or of being known: below that, somebody should look
 
 logger = logging.getLogger("xlda.service")
 
@@ -72,7 +72,8 @@ class Service:
         self.engine, self.backbone, self.limits = engine, backbone, limits
         self._why_no_photos = why_no_photos
         self.workers = None if backbone is None else PhotoWorkers(backbone)
-        self.recent, self.hub = Recent(), Hub()
+        self.recent, self.hub, self.review_list = Recent(), Hub(), ReviewList()
+        self.find_addresses: Callable[[], list[str]] = list  # at which others can reach it
         self._judging = ThreadPoolExecutor(2, "xlda-judge")
         self._reading = ThreadPoolExecutor(2, "xlda-read")
         self._aside: set[asyncio.Task[None]] = set()
@@ -94,6 +95,8 @@ class Service:
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         def tell(events: list[Event]) -> None:
+            if any(event.operation in ("settings", "undo") for event in events):
+                self.engine.read_settings()
             loop.call_soon_threadsafe(self.hub.tell, events)
 
         self.engine.writer.on_events = tell
@@ -142,9 +145,14 @@ class Service:
             if engine.machine.seq:  # something was learned while the file came
                 raise Problem(409, NOT_EMPTY)
             address = places.address.read_bytes() if places.address.exists() else None
+            aside = places.folder.with_name(f".{places.folder.name}.tls")
+            if places.tls.exists():
+                places.tls.rename(aside)
             shutil.rmtree(places.folder)
             places.model.unlink(missing_ok=True)
             seq = restore(file, places.model)
+            if aside.exists():
+                aside.rename(places.tls)
             if address is not None:
                 write_whole(places.address, address)
         finally:
@@ -152,6 +160,11 @@ class Service:
             if engine.is_closed:
                 self.engine = Engine.open(places.model, keeping)
         return seq
+
+    @property
+    def lan_addresses(self) -> list[str]:
+        """Where others can reach it, as links; of this moment."""
+        return self.find_addresses()
 
     @property
     def identity(self) -> BackboneIdentity | None:
@@ -196,7 +209,7 @@ class Service:
 
     async def embedded_and_small(self, content: bytes) -> tuple[EmbeddedPhoto, bytes | None]:
         """A photo's embedding with what is wrong with it, and a small one to be kept, made side by side."""
-        if not self.engine.keeping.photos:
+        if not self.engine.keeps_photos:
             return await self.embedded(content, want_warnings=True), None
         self._photo_workers()  # or there is no need for the other
         making = asyncio.ensure_future(self.read(lambda: small_jpeg(content)))
@@ -256,7 +269,7 @@ class Service:
     async def keep_photo(self, name: str, small: bytes | None) -> str | None:
         """Have a small photo on disk; gives what to say where it is not kept."""
         store = self.engine.photos
-        if not self.engine.keeping.photos or small is None:
+        if not self.engine.keeps_photos or small is None:
             return None
         if store.is_full:
             return "the photo is not kept, since the limit for photos is reached"
@@ -265,12 +278,8 @@ class Service:
 
     def look_at(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
         """Put an answer aside for a person to look at, where it is unsure; nobody waits for that."""
-        is_unsure = judged["top"] and (
-            judged["label"] is None
-            or judged["probability"] < UNSURE
-            or (judged["p_known"] is not None and judged["p_known"] < UNSURE)
-        )
-        if not is_unsure or not self.engine.keeping.review or not self._may_put_aside():
+        is_sure = judged["sure"] or not judged["top"]  # nothing to say, or nothing was ever learned
+        if is_sure or not self.engine.keeping.review or not self._may_put_aside():
             return
         self._run_aside(self._put_aside(content, embedding, judged))
 
@@ -293,12 +302,15 @@ class Service:
 
     async def _put_aside(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
         try:
+            review = self.engine.review
+            if await self.read(lambda: review.is_ignored(embedding)):
+                return
             name = None
-            if self.engine.keeping.photos and not self.engine.photos.is_full:
+            if self.engine.keeps_photos and not self.engine.photos.is_full:
                 name = photo_name(content)
                 small = await self.read(lambda: small_jpeg(content))
                 await self.read(lambda: self.engine.photos.put(name or "", small))
-            self.engine.review.add(embedding, name, judged)
+            review.add(embedding, name, judged)
         except Exception:
             logger.exception("an answer could not be put aside for review")
 

@@ -32,13 +32,25 @@ class JudgedShape(BaseModel):
     class_id: str | None
     probability: float | None
     p_known: float | None
+    sure: bool
     top: list[CandidateShape]
+
+
+class SimilarShape(BaseModel):
+    """A sample that looks like it."""
+
+    sample_id: str
+    class_id: str | None
+    label: str
 
 
 class PredictionShape(JudgedShape):
     """What a photo shows."""
 
     id: str
+    warnings: list[str]
+    codes: list[str]
+    like: list[SimilarShape] = []
     seq: int
 
 
@@ -49,6 +61,13 @@ class PredictionsShape(BaseModel):
     seq: int
 
 
+class OtherShape(BaseModel):
+    """The class that a photo looks like."""
+
+    class_id: str | None
+    label: str
+
+
 class TaughtShape(BaseModel):
     """A photo that was learned."""
 
@@ -57,6 +76,18 @@ class TaughtShape(BaseModel):
     class_id: str
     new_class: bool
     warnings: list[str]
+    codes: list[str]
+    other: OtherShape | None = None
+    seq: int
+
+
+class NotTaughtShape(BaseModel):
+    """A photo that was not learned."""
+
+    learned: bool
+    warnings: list[str]
+    codes: list[str]
+    other: OtherShape | None = None
     seq: int
 
 
@@ -73,6 +104,38 @@ class ChangedShape(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     seq: int
+
+
+class UndidShape(BaseModel):
+    """What was undone."""
+
+    operation: str
+    label: str | None
+    count: int
+
+
+class UndoneShape(BaseModel):
+    """Events that were undone."""
+
+    undone: list[int]
+    undid: UndidShape
+    seq: int
+
+
+class EventShape(BaseModel):
+    """Something that happened."""
+
+    model_config = ConfigDict(extra="allow")
+    seq: int
+    operation: str
+    undone: bool
+    can_be_undone: bool
+
+
+class RecentShape(BaseModel):
+    """The newest events."""
+
+    events: list[EventShape]
 
 
 class FeedbackShape(BaseModel):
@@ -112,14 +175,27 @@ class SampleShape(BaseModel):
     group: str | None
     photo: bool
     can_be_changed: bool
+    hurts: bool
 
 
 class ClassDetailShape(ClassShape):
     """A class with its samples, what to expect of it, and advice."""
 
     samples: list[SampleShape]
+    next: str | None
     expected_accuracy: float | None
+    corrections: float | None
     advice: str
+    enough: bool | None
+
+
+class PairingShape(BaseModel):
+    """A code, where to use it, and the first of these as a picture."""
+
+    code: str
+    expires_in: int
+    addresses: list[str]
+    qr: str | None
 
 
 class AnyShape(BaseModel):

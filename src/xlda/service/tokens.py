@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ SCOPES = {  # and what each includes
     "admin": {"read", "teach", "admin"},
     "sync": {"read", "sync"},
 }
+PAIRED, PAIRED_DAYS = "paired-", 30  # what names of browsers' tokens begin with, and how long they count
 LOOK = 1.0  # seconds between two looks at the file
 MODE = 0o600  # of the file: its owner's business
 
@@ -57,6 +58,11 @@ class Token:
     def may(self, scope: str) -> bool:
         """Whether it allows what needs this scope: admin includes teach, teach and sync include read."""
         return any(scope in SCOPES[own] for own in self.scopes)
+
+    @property
+    def all_scopes(self) -> list[str]:
+        """Its scopes, and what these include."""
+        return [scope for scope in SCOPES if self.may(scope)]
 
 
 class Tokens:
@@ -142,6 +148,7 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         self._path, self._tokens = path, Tokens.read(path)
         self._stamp, self._looked = path.stat().st_mtime_ns, time.monotonic()
+        self._unwritten: dict[str, Token] = {}  # of browsers, where the file cannot be written
 
     def of(self, text: str) -> Token | None:
         """The token with this text."""
@@ -149,7 +156,26 @@ class TokenFile:
 
     def named(self, name: str) -> Token | None:
         """The token of this name."""
-        return self._current().named(name)
+        return self._current().named(name) or self._unwritten.get(name)
+
+    def paired(self, scope: str) -> Token:
+        """A new token of a browser that was let in, which is in the file like any other, and can be removed.
+
+        Older ones whose sessions are over go. Where the file cannot be written, it counts until the end.
+        """
+        oldest = datetime.now(UTC) - timedelta(days=PAIRED_DAYS)
+        limit = oldest.isoformat(timespec="seconds")
+        before = Tokens.read(self._path)  # and not what was there a second ago
+        left = tuple(token for token in before if not token.name.startswith(PAIRED) or token.created >= limit)
+        tokens, _ = Tokens(left).with_new(PAIRED + secrets.token_hex(4), [scope])
+        made = list(tokens)[-1]
+        try:
+            tokens.write(self._path)
+            self._tokens, self._stamp = tokens, self._path.stat().st_mtime_ns
+        except OSError as error:
+            log.warning("a browser is let in until the service ends, since %s: %s", self._path, error)
+            self._unwritten[made.name] = made
+        return made
 
     def _current(self) -> Tokens:
         now = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from xlda.service import marks
 from xlda.service.changes import ClassRow, SampleRow, Transaction
 from xlda.service.database import one
 from xlda.service.log import Event, event_of, folded_position
@@ -14,13 +15,15 @@ from xlda.service.steps import Block
 
 def undo(change: Transaction, seqs: list[int]) -> None:
     """Undo these events, the newest first, as one change. Undoing what undid something does it again."""
+    events = []
     for seq in sorted(set(seqs), reverse=True):
         event = _undoable(change, seq)
+        events.append(event)
         _turn_round(change, event)
         change.db.execute("INSERT INTO undone(seq, by) VALUES (?, ?)", (seq, change.seq))
         change.db.executemany("DELETE FROM undone WHERE seq = ?", [(again,) for again in event.undoes])
     change.undoes = sorted(set(seqs))
-    change.about["n"] = len(change.of_samples)
+    change.about |= {"n": len(change.of_samples), "undid": told(events)}
 
 
 def seqs_of_group(change: Transaction, group: str) -> list[int]:
@@ -46,9 +49,36 @@ def _undoable(change: Transaction, seq: int) -> Event:
         raise Problem(
             409, f"Event {seq} was undone by event {by[0]}. Undo that one to have it again.", by=by[0]
         )
-    if not event.body.get("samples") and not event.body.get("classes"):
+    if not can_be_undone(event):
         raise Problem(409, f"Event {seq} changed nothing that could be undone.")
     return event
+
+
+def can_be_undone(event: Event) -> bool:
+    """Whether it changed something that can be as it was before."""
+    return any(event.body.get(part) for part in ("samples", "classes", "marks"))
+
+
+def told(events: list[Event]) -> dict[str, Any]:
+    """What was undone, for people: what was done, to which class if it was one, and to how many."""
+    operations = {event.operation for event in events}
+    labels = {json.dumps(_label_of(event)) for event in events}
+    return {
+        "operation": operations.pop() if len(operations) == 1 else "several",
+        "label": json.loads(labels.pop()) if len(labels) == 1 else None,
+        "count": sum(_count_of(event) for event in events),
+    }
+
+
+def _label_of(event: Event) -> str | None:
+    about = event.body.get("about", {})
+    label = about.get("undid", about).get("label") or about.get("new")
+    return label if isinstance(label, str) else None
+
+
+def _count_of(event: Event) -> int:
+    about = event.body.get("about", {})
+    return int(about["undid"]["count"] if "undid" in about else about.get("n", 1))
 
 
 def _turn_round(change: Transaction, event: Event) -> None:
@@ -63,6 +93,7 @@ def _turn_round(change: Transaction, event: Event) -> None:
         if effect[1] != "is_there":
             _turn_class(change, event.seq, effect)
     _turn_samples(change, event.seq, event.body.get("samples", [])[::-1])
+    marks.turn_round(change, event.body.get("marks", []))
     for effect in going:
         row = _class(change, effect[0])
         if row.is_current and _is_empty(change, row):
