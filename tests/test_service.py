@@ -462,6 +462,11 @@ def test_many_ids_are_one_event_and_one_undo(bare):
     assert bare.undo(moved["seq"])["seq"] == moved["seq"] + 1
     assert bare.counts() == counts
     Moments.of(bare).assert_same(before)
+    gone = bare.post("/v1/samples:forget", json={"ids": ids[:3]})
+    assert gone["seq"] == moved["seq"] + 2
+    assert bare.counts()["b"] == counts["b"] - 3
+    bare.undo(gone["seq"])
+    Moments.of(bare).assert_same(before)
     bare.undo(first["seq"])
 
 
@@ -472,6 +477,7 @@ def test_one_unknown_id_changes_nothing(bare):
     state = bare.state()
     bare.post("/v1/samples:relabel", 404, json={"ids": [*ids, "ffff-0123456789abcdef"], "label": "a"})
     bare.post("/v1/samples:relabel", 404, json={"ids": [*ids, "ffff-0123456789abcdef"], "label": "none yet"})
+    bare.post("/v1/samples:forget", 404, json={"ids": [*ids, "ffff-0123456789abcdef"]})
     assert bare.state() == state
     bare.undo(first["seq"])
 
@@ -793,6 +799,8 @@ def test_photos(taught):
     taught.get("/v1/samples/1-0123456789abcdef/photo", 404)
     taught.get(f"/v1/classes/{'0' * 32}/photo", 404)
     taught.get(f"/v1/review/{'0' * 32}/photo", 404)
+    for missing in ("samples/1-0123456789abcdef", f"classes/{'0' * 32}", f"review/{'0' * 32}"):
+        assert taught.get(f"/v1/{missing}/photo?missing=empty", 204) == b""  # a page has no error of it
     taught.undo(sample["seq"])
 
 
@@ -987,6 +995,7 @@ SCOPES = [
     ("teach", "PATCH", "/v1/samples/1-0"),
     ("teach", "DELETE", "/v1/samples/1-0"),
     ("teach", "POST", "/v1/samples:relabel"),
+    ("teach", "POST", "/v1/samples:forget"),
     ("teach", "POST", "/v1/predictions/0/feedback"),
     ("teach", "POST", "/v1/events/1:undo"),
     ("teach", "POST", "/v1/events:undo"),

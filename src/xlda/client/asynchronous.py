@@ -154,9 +154,9 @@ class AsyncClient(Connection["httpx.AsyncClient"]):
         """Give a sample another label, or several: they are one change, and one undo."""
         return await self._send(calls.relabel(sample_ids, label, key))
 
-    async def forget(self, sample_id: str, *, key: str | None = None) -> Change:
-        """Forget a sample, as if it had never been learned."""
-        return await self._send(calls.forget(sample_id, key))
+    async def forget(self, sample_ids: str | Sequence[str], *, key: str | None = None) -> Change:
+        """Forget a sample, as if it had never been learned; or several, as one change."""
+        return await self._send(calls.forget(sample_ids, key))
 
     async def undo(
         self,

@@ -140,9 +140,11 @@ def relabel(sample_ids: str | Sequence[str], label: str, key: str | None) -> Cal
     return _change("POST", "/v1/samples:relabel", key, said, reading.change)
 
 
-def forget(sample_id: str, key: str | None) -> Call[Change]:
-    """Forget a sample."""
-    return _change("DELETE", f"/v1/samples/{_id(sample_id)}", key, None, reading.change)
+def forget(sample_ids: str | Sequence[str], key: str | None) -> Call[Change]:
+    """Forget one sample or several."""
+    if isinstance(sample_ids, str):
+        return _change("DELETE", f"/v1/samples/{_id(sample_ids)}", key, None, reading.change)
+    return _change("POST", "/v1/samples:forget", key, {"ids": list(sample_ids)}, reading.change)
 
 
 def undo(seq: int | None, seqs: Sequence[int] | None, group: str | None, key: str | None) -> Call[Change]:

@@ -154,9 +154,9 @@ class Client(Connection["httpx.Client"]):
         """Give a sample another label, or several: they are one change, and one undo."""
         return self._send(calls.relabel(sample_ids, label, key))
 
-    def forget(self, sample_id: str, *, key: str | None = None) -> Change:
-        """Forget a sample, as if it had never been learned."""
-        return self._send(calls.forget(sample_id, key))
+    def forget(self, sample_ids: str | Sequence[str], *, key: str | None = None) -> Change:
+        """Forget a sample, as if it had never been learned; or several, as one change."""
+        return self._send(calls.forget(sample_ids, key))
 
     def undo(
         self,

@@ -300,6 +300,20 @@ async def forget(request: Request, sample_id: Id) -> Response:
 
 
 @router.post(
+    "/v1/samples:forget",
+    dependencies=[scoped("teach")],
+    responses=responses(ChangedShape, 404, 409, 415, 507),
+    openapi_extra=takes_json({"ids": IDS}),
+)
+async def forget_many(request: Request) -> Response:
+    """Forget several samples, as one event. Body: `{ids}`."""
+    service, found = service_of(request), await json_of(request)
+    only_fields(found, "ids")
+    asker = asker_of(request, await request.body())
+    return answered(await service.changed(asker, "forget", plans.forget(ids_of(found, "ids"))))
+
+
+@router.post(
     "/v1/predictions/{prediction_id}/feedback",
     dependencies=[scoped("teach")],
     responses=responses(FeedbackShape, 404, 409, 410, 415, 507),

@@ -14,6 +14,7 @@ from xlda.service.database import ROOTS
 from xlda.service.machine import Machine
 
 MOST = 1000  # samples that are looked at: the newest
+MOST_CLASSES = 5000  # with more, the copy of the model that it takes would be too large for a small machine
 N_FOLDS = 10  # so many times, some are taken out of what was learned
 
 
@@ -38,7 +39,12 @@ class CheckedSample(NamedTuple):
 def contradictions(
     machine: Machine, reading: Callable[[], apsw.Connection], is_over: Callable[[], bool]
 ) -> list[Contradiction]:
-    """All of the newest samples. It takes seconds; learning and predicting go on meanwhile."""
+    """All of the newest samples. It takes seconds; learning and predicting go on meanwhile.
+
+    None are looked for in a model of very many classes.
+    """
+    if len(machine.label_of) > MOST_CLASSES:
+        return []
     with closing(reading()) as db:
         samples = [one for one in _newest(db) if one.class_id in machine.label_of]
     if len({one.class_id for one in samples}) < 2 or not machine.is_started:

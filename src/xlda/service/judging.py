@@ -9,7 +9,7 @@ from xlda._internal.arrays import Array
 from xlda.labels import Label
 from xlda.service.engine import Engine
 
-SURE = 0.5  # probability: below that, somebody should look
+SURE = 0.8  # probability: below that, somebody should look
 NOTHING: dict[str, Any] = {
     "label": None,
     "class_id": None,

@@ -18,7 +18,7 @@ export function liveView(show) {
 			const answer = await predict(body, like);
 			answer.age = performance.now() - at;
 			late = answer.age > TOO_OLD ? late + 1 : 0;
-			const isFit = !late || late > 3;  // old answers are better than none
+			const isFit = !late || late > 3;
 			if (mine === run && at > shownAt && isFit) show(answer, body, (shownAt = at));
 		} catch {
 			await pause(500);

@@ -1,6 +1,6 @@
 import "./answer.js";
 import { camera } from "./camera.js";
-import { act, askName, define, noteError, predict, Screen, t } from "./kit.js";
+import { askName, change, define, note, noteError, predict, Screen, t, tell } from "./kit.js";
 import { liveView } from "./live.js";
 import { prepared } from "./photos.js";
 
@@ -48,7 +48,10 @@ define("look", class extends Screen {
 	async say({ said, value = true }, values = this.#answer) {
 		const [{ id, class_id }, photo] = [this.#answer, this.#photo];
 		const body = { [said]: said === "not" ? class_id : value };
-		const { taught } = await act(t(`did.${said}`, values), "POST", `v1/predictions/${id}/feedback`, body);
+		const { taught, seq } = await change("POST", `v1/predictions/${id}/feedback`, body);
+		const text = t(`did.${said}`, values);
+		if (taught || said === "not") tell(text, [seq]);
+		else note(text);
 		if (taught && !this.live.isOn && photo === this.#photo) await this.#ask(photo);
 	}
 

@@ -118,7 +118,7 @@ async function begin() {
 	await useCode();
 	while (!store.get("model")) {
 		const error = await readModel().catch((problem) => problem);
-		if (error?.status === 401) return;  // after signing in the page loads anew
+		if (error?.status === 401) return;
 		if (error) await pause(2000, put(document, { main: error.message }));
 	}
 	follow();

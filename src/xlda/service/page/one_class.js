@@ -1,12 +1,11 @@
 import {
-	act, askName, change, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t,
-	tell,
+	act, askName, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t,
 } from "./kit.js";
 import { merge } from "./merging.js";
 import { paged } from "./paged.js";
 import { tilesOf } from "./tiles.js";
 
-const TILE = 104;  // pixels
+const TILE = 104;
 const share = (value) => typeof value === "number" && percent(value);
 
 define("class", class extends Screen {
@@ -77,13 +76,8 @@ define("class", class extends Screen {
 	}
 
 	async forget() {
-		const seqs = [];
-		const ids = this.tiles.selected;
+		const ids = [...this.tiles.selected];
 		this.clear();
-		try {
-			for (const id of ids) seqs.push((await change("DELETE", `v1/samples/${id}`)).seq);
-		} finally {
-			if (seqs.length) tell(t("did.forget", { n: seqs.length, label: this.entry.label }), seqs);
-		}
+		await act(t("did.forget", { n: ids.length, ...this.entry }), "POST", "v1/samples:forget", { ids });
 	}
 });

@@ -1,7 +1,7 @@
 import { act, askName, define, get, icon, made, photoOf, Screen, store, t } from "./kit.js";
 import { tilesOf } from "./tiles.js";
 
-const [TILE, HEAD, TITLE] = [112, 60, 56];  // pixels
+const [TILE, HEAD, TITLE] = [112, 60, 56];
 const sizeOf = (groups) => groups.flatMap(({ items }) => items).length;
 
 export async function readReview() {
