@@ -15,6 +15,7 @@ for module in ("apsw", "fastapi", "uvicorn", "httpx", "onnxruntime", "onnx", "PI
 from cli_shop import write_network  # noqa: E402
 from service_under_test import SOON, blobs, photo, running  # noqa: E402
 from xlda.client import Client  # noqa: E402
+from xlda.service.book import Entry, Listed  # noqa: E402
 from xlda.service.pairing import Pairing  # noqa: E402
 from xlda.service.tokens import Token, TokenFile, Tokens  # noqa: E402
 
@@ -392,3 +393,11 @@ def test_without_tokens_there_is_nobody_to_let_in(shop):
     shop.post("/v1/pairing", 409, json={})
     assert shop.http.post("/v1/session", json={"code": "ABCD-EFGH"}).status_code == 204
     assert not any("#code=" in line for line in shop.lines)
+
+
+def test_classes_whose_words_begin_so_come_before_those_that_have_it_elsewhere():
+    labels = ["banana", "ab", "red ab", "crab", "x_ab", "cab ab", "(ab)"]
+    entries = sorted((Entry(label, label, 1.0, label) for label in labels), key=lambda entry: entry.folded)
+    listed = Listed.of(entries)
+    assert [entry.id for entry in listed.fitting("ab")] == ["ab", "(ab)", "cab ab", "red ab", "x_ab", "crab"]
+    assert [entry.id for entry in listed.fitting("(a")] == ["(ab)"]

@@ -69,7 +69,7 @@ def photo(name, number):
 
 @cache
 def film(name, is_still=False, rate=RATE, times=1):
-    """Frames of a product as a YUV4MPEG2 file, `times` as large; its size does not depend on what it shows."""
+    """Frames of a product as a YUV4MPEG2 file, `times` as large; all products take as many bytes."""
     width, height = WIDTH * times, HEIGHT * times
     parts = [f"YUV4MPEG2 W{width} H{height} F{rate}:1 Ip A1:1 C420jpeg\n".encode()]
     for number in range(FRAMES):

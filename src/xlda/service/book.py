@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import unicodedata
 from bisect import bisect_left, bisect_right, insort
@@ -53,17 +54,19 @@ class Listed(NamedTuple):
         first = bisect_left(self.entries, wanted, key=_folded)
         last = bisect_left(self.entries, wanted + LAST, first, key=_folded)
         yield from self.entries[first:last]
-        others, place = [], self.text.find(wanted)
-        while place >= 0:
-            number = bisect_right(self.starts, place) - 1
+        begun = re.escape(wanted)
+        yield from self._of_rank(1, wanted, re.compile(f"{begun}(?<![^\\W_]{begun})"))
+        yield from self._of_rank(2, wanted, re.compile(begun))
+
+    def _of_rank(self, rank: int, wanted: str, pattern: re.Pattern[str]) -> Iterator[Entry]:
+        """Entries with a match of the pattern in which what is wanted has this rank."""
+        match = pattern.search(self.text)
+        while match is not None:
+            number = bisect_right(self.starts, match.start()) - 1
             entry = self.entries[number]
-            rank = _rank(entry.folded, wanted)
-            if rank == 1:
+            if _rank(entry.folded, wanted) == rank:
                 yield entry
-            elif rank == 2:
-                others.append(entry)
-            place = self.text.find(wanted, self.starts[number + 1])
-        yield from others
+            match = pattern.search(self.text, self.starts[number + 1])
 
 
 class Book:

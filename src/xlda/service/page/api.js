@@ -1,12 +1,10 @@
 import { t } from "./texts.js";
 
-const TRANSLATED = [0, 401, 403, 413, 415, 429, 503, 507];
-
 export const hooks = {};
 
 function refused(status, detail = t("refused.other")) {
-	const message = TRANSLATED.includes(status) ? t(`refused.${status}`) : detail;
-	return Object.assign(new Error(message), { status });
+	const said = t(`refused.${status}`);
+	return Object.assign(new Error(/^refused/.test(said) ? detail : said), { status });
 }
 
 // It needs no secure context, as `randomUUID` would.

@@ -14,7 +14,7 @@ export function made(name, values = {}) {
 	return Object.assign(box.firstElementChild, { $: box.$ });
 }
 
-// Text, elements or an address for parts; one without a value is hidden.
+// Text, elements or an address for parts; others are hidden.
 export function put({ $ }, values) {
 	for (const [part, value] of Object.entries(values)) {
 		const node = $[part];

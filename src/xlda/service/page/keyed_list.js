@@ -1,7 +1,7 @@
 const AROUND = 400;  // pixels above and below what can be seen
 const [ABOVE, BELOW] = [80, 200];  // pixels that other things cover
 
-// Only what can be seen is in the document. Rows have a `key` and a `height`; `create(row)` makes an element.
+// Only what can be seen is in the document. Rows have a `key` and a `height`.
 export function keyedList(host, { create, nearEnd }) {
 	const nodes = new Map();
 	let [rows, frame] = [[], 0];

@@ -1,8 +1,10 @@
 import "./answer.js";
 import { camera } from "./camera.js";
-import { askName, change, define, note, noteError, predict, Screen, t, tell } from "./kit.js";
+import { askName, change, define, note, noteError, pause, predict, Screen, t, tell } from "./kit.js";
 import { liveView } from "./live.js";
 import { prepared } from "./photos.js";
+
+const SOON = 120;  // ms until the photo is drawn, which takes time
 
 define("look", class extends Screen {
 	#answer = null;
@@ -24,10 +26,14 @@ define("look", class extends Screen {
 
 	async #ask(file) {
 		const body = (this.#photo = await prepared(file));
+		this.live.stop();
+		this.classList.add("asking");
+		const asked = predict(body, 3).finally(() => this.classList.remove("asking"));
+		await Promise.race([asked, pause(SOON)]).catch(() => {});
+		if (body !== this.#photo) return asked;
 		this.$.stage.showPhoto(body);
 		this.#goOn();
-		this.classList.add("asking");
-		const answer = await predict(body, 3).finally(() => this.classList.remove("asking"));
+		const answer = await asked;
 		if (body === this.#photo) this.#show(answer, body);
 	}
 

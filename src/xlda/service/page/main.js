@@ -58,7 +58,7 @@ hooks.gone = async () => {
 	readSoon();
 };
 
-// Undo, redo, help, a screen, or what a part of the screen names by data-key.
+// What a key does; parts of a screen name theirs by data-key.
 function actOf({ key, ctrlKey, metaKey, shiftKey, target }) {
 	const name = key.length > 1 ? key : key.toLowerCase();
 	if (ctrlKey || metaKey) return { z: shiftKey ? redo : undo, y: redo }[name];

@@ -13,7 +13,7 @@ define("name", class extends Screen {
 		list.id = newKey();
 		input.setAttribute("aria-controls", list.id);
 		input.ariaLabel = input.placeholder = t(this.dataset.name ?? "name.what");
-		input.oninput = input.onfocus = () => this.#suggest();
+		input.oninput = input.onclick = () => this.#suggest();
 		input.onblur = () => this.#open(false);
 		input.onkeydown = (event) => this.#key(event);
 	}

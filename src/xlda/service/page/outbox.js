@@ -85,7 +85,7 @@ export async function dropGroup(group) {
 	await all();
 }
 
-// What an earlier page has left is sent, too.
+// What an earlier page left is sent, too.
 export function startOutbox() {
 	store.on("isThere", sendAll);
 	setInterval(() => store.get("waiting") && sendAll(), OLD);

@@ -3,9 +3,13 @@ const [WIDTH, HEIGHT] = [24, 18];  // of what is compared
 
 // Upright, at most 1600 pixels; a file that is small enough is sent as it is.
 export async function prepared(file, most = MOST) {
-	const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" }).catch(() => null);
-	const isSmall = file.size < 2e6 && Math.max(bitmap?.width, bitmap?.height) <= most;
-	return !bitmap || (isSmall && /jpeg|png|webp/.test(file.type)) ? file : jpegOf(bitmap, most);
+	const image = new Image();
+	image.src = URL.createObjectURL(file);
+	await new Promise((done) => (image.onload = image.onerror = done));
+	URL.revokeObjectURL(image.src);
+	const side = Math.max(image.width, image.height);
+	const isFit = side <= most && file.size < 2e6 && /jpeg|png|webp/.test(file.type);
+	return isFit || !side ? file : jpegOf(await createImageBitmap(file), most);
 }
 
 export function jpegOf(source, most) {

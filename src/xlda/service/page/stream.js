@@ -3,8 +3,7 @@ import { newKey } from "./api.js";
 const SAYS = 1000;
 const PATIENCE = 2500;
 
-// One tab listens, says so every second, and passes on what comes. Locks need a secure context.
-// Should two listen for a moment, the store counts no event twice.
+// One tab listens, says so every second, and passes on what comes; locks would need https.
 export function listen({ take, broke, seq }) {
 	const id = newKey();
 	const channel = new BroadcastChannel(`xlda ${location.pathname}`);

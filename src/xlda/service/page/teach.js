@@ -25,6 +25,7 @@ define("teach", class extends Screen {
 			if (event.type === "keyup") this.#release();
 			else this.#hold();
 		};
+		field.onclick = ({ target }) => target.select?.();
 		field.oninput = () => (hold.disabled = !field.value);
 		field.onname = () => {
 			this.#name();

@@ -10,7 +10,7 @@ function tile({ src, alt, hasBadge }) {
 	return node;
 }
 
-// Sections are `{key, head, height, items}`; items have an `id`, and `make(item)` their element.
+// Sections are `{key, head, height, items}`; `make(item)` gives an element.
 // `size` is about its width, `text` the height of what stands below the picture.
 export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd }) {
 	const { host } = screen.$;

@@ -36,7 +36,7 @@ export async function act(text, ...asked) {
 
 let turning = Promise.resolve();
 
-// One after the other, however fast the keys come.
+// One after the other, however fast keys come.
 const turn = (...way) => (turning = turning.then(() => turnOne(...way)).catch(noteError));
 
 export const undo = () => turn("undo", "redo", redo);
