@@ -109,6 +109,7 @@ def hold(tab, least):
     tab.page.mouse.down()
     tab.until("(n) => document.querySelectorAll('.taken > .taught').length >= n", n)
     tab.page.mouse.up()
+    tab.page.wait_for_timeout(300)  # a frame that was being taken
     tab.until("() => !document.querySelector('.taken > .waiting')")
 
 
