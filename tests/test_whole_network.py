@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -406,6 +407,7 @@ def test_the_network_in_whole_numbers(rng):
     assert_same(run("shop.onnx", photos), recognizer.predict(photos), near=0.01)
 
 
+@pytest.mark.skipif("XLDA_LONG" not in os.environ, reason="takes a minute, for 600 photos; set XLDA_LONG=1")
 def test_photos_of_a_shop(rng):
     """Few of each product to learn, and of other photos every fifth."""
     folder = DATA / "grocery"
