@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -42,8 +43,7 @@ class Shop:
 
     def change(self, operation: str, plan: ChangePlan, group: str | None = None) -> Reply:
         wanted = Wanted(operation, plan, "test", group=group, alone=True)
-        self.engine.writer._queue.put(wanted)
-        return wanted.answer.result(timeout=20)
+        return asyncio.run(self.engine.writer.change(wanted))
 
     def teach(self, n: int = 3, group: str | None = None) -> Reply:
         labels = self.rng.choice(FRUITS, n)

@@ -97,7 +97,8 @@ class Service:
         def tell(events: list[Event]) -> None:
             if any(event.operation in ("settings", "undo") for event in events):
                 self.engine.read_settings()
-            loop.call_soon_threadsafe(self.hub.tell, events)
+            if len(self.hub):  # who comes now reads these from the log
+                loop.call_soon_threadsafe(self.hub.tell, events)
 
         self.engine.writer.on_events = tell
         self.engine.start()
