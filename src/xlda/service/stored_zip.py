@@ -7,9 +7,10 @@ import zlib
 from typing import NamedTuple
 
 END = struct.Struct("<4sHHHHIIH")  # the end of the list: disks, entries here and in all, its size and place
-LISTED = struct.Struct("<4s4xHH4xIIIHHH8xI")  # an entry of the list, without versions, times and attributes
+LISTED = struct.Struct("<4s2xBxHH4xIIIHHH8xI")  # an entry of the list, without times and attributes
 LOCAL = struct.Struct("<4s2xHH16xHH")  # what stands before the content of an entry, without what is listed
 MOST = 16  # entries
+NEWEST = 63  # version of the format that is needed, as 6.3
 LARGE = 0xFFFFFFFF  # stands for a number that is written elsewhere
 
 
@@ -17,6 +18,7 @@ class _Entry(NamedTuple):
     """A file in the list: flags, method, checksum, bytes packed and unpacked, and where it is."""
 
     signature: bytes
+    version: int
     flags: int
     method: int
     checksum: int
@@ -30,7 +32,7 @@ class _Entry(NamedTuple):
     @property
     def is_plain(self) -> bool:
         is_stored = not self.flags and not self.method and self.n_packed == self.n_bytes < LARGE
-        return self.signature == b"PK\1\2" and is_stored
+        return self.signature == b"PK\1\2" and self.version <= NEWEST and is_stored
 
 
 def stored_files(content: bytes) -> dict[str, bytes] | None:
