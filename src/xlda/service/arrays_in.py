@@ -6,6 +6,7 @@ import io
 import math
 import zipfile
 import zlib
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -117,7 +118,7 @@ def embeddings_of(array: Array, width: int | None, power: float | None, half: bo
         raise Problem(
             422, f"The embeddings have {array.shape[1]} numbers each; this model has learned ones of {width}."
         )
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore") if array.dtype == np.float64 else nullcontext():
         embeddings = np.ascontiguousarray(array, np.float32)
     try:
         prepared(embeddings, power, half)
