@@ -40,7 +40,9 @@ class Campaign:
         plain=0.0,
         aside=None,
         set_=None,
+        is_forked=False,
     ):
+        self._is_forked = is_forked
         self.aside = Path(aside or folder)  # where the driver's own files are
         self.folder, self._options, self._change = Path(folder), list(options), change
         self._dice, self._plain = random.Random(seed), plain
@@ -83,6 +85,7 @@ class Campaign:
             set_=None if is_plain else self._set,
             change=self._change,
             log=self.aside / "service.log",
+            is_forked=self._is_forked,
         )
         if served.url is None and (fault is None or served.process.returncode != -9):
             served.kill()

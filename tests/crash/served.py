@@ -119,7 +119,9 @@ CHANGES = {
     "small backbone": small_backbone,
 }
 
-if __name__ == "__main__":
+
+def run():
+    """Change what CRASH_TEST says, then be the command."""
     wanted = json.loads(os.environ.pop("CRASH_TEST", "{}"))
     for name, value in wanted.get("set", {}).items():
         set_constant(name, value)
@@ -128,3 +130,7 @@ if __name__ == "__main__":
     from xlda.cli import main
 
     main()
+
+
+if __name__ == "__main__":
+    run()
