@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,25 +18,47 @@ from typing import Any
 
 import numpy as np
 
+LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)\r\n")
 NPY, NPZ, JPEG = "application/x-npy", "application/x-npz", "image/jpeg"
 
 
 class Line:
-    """One connection that is kept."""
+    """One connection that is kept, with no more of HTTP than this service needs."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        self._connection.connect()
-        self._connection.sock.setsockopt(6, 1, 1)  # TCP_NODELAY
+        self._host = f"127.0.0.1:{port}".encode()
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=600)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(self, method: str, path: str, body: bytes | None = None, kind: str = "") -> Any:
         """The answer as JSON; anything but success is an error."""
-        self._connection.request(method, path, body, {"Content-Type": kind} if kind else {})
-        response = self._connection.getresponse()
-        content = response.read()
-        if response.status >= 300:
-            raise RuntimeError(f"{method} {path}: {response.status} {content[:300]!r}")
+        head = b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (method.encode(), path.encode(), self._host)
+        head += b"Content-Type: %b\r\n" % kind.encode() if kind else b""
+        head += b"Content-Length: %d\r\n" % len(body or b"") if method != "GET" else b""
+        self._socket.sendall(head + b"\r\n" + (body or b""))
+        status, content = self._answer()
+        if status >= 300:
+            raise RuntimeError(f"{method} {path}: {status} {content[:300]!r}")
         return json.loads(content)
+
+    def _answer(self) -> tuple[int, bytes]:
+        data = self._more()
+        while (end := data.find(b"\r\n\r\n")) < 0:
+            data += self._more()
+        length = LENGTH.search(data, 0, end + 2)
+        if length is None:
+            raise RuntimeError(f"An answer without a length: {data[:300]!r}")
+        parts, missing = [data[end + 4 :]], int(length[1]) - (len(data) - end - 4)
+        while missing > 0:
+            parts.append(self._more())
+            missing -= len(parts[-1])
+        return int(data[9:12]), b"".join(parts)
+
+    def _more(self) -> bytes:
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise RuntimeError("The service has closed the connection.")
+        return data
 
 
 def npy(embeddings: np.ndarray) -> bytes:

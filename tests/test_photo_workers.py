@@ -132,12 +132,40 @@ class TestAnswers:
 
         async def run():
             workers = opened(threads=1)
-            return await asyncio.gather(*(workers.embed(upload, want_warnings) for _ in range(n_photos)))
+            photos = await asyncio.gather(*(workers.embed(upload, want_warnings) for _ in range(n_photos)))
+            return [(photo.size, await photo.warned()) for photo in photos]
 
-        for photo in asyncio.run(run()):
-            assert photo.size == (1000, 1600)
-            assert photo.warnings == (["blurred", "dark"] if want_warnings else [])
+        for size, warnings in asyncio.run(run()):
+            assert size == (1000, 1600)
+            assert warnings == (["blurred", "dark"] if want_warnings else [])
         assert open_photo(small_jpeg(upload)).size == (320, 512)
+
+    def test_the_embedding_comes_before_what_is_wrong(self, opened, monkeypatch):
+        """Who waits for that and is cancelled, or gets an error, leaves the worker as it was."""
+        may_look, looked = threading.Event(), []
+
+        def look(image, size):
+            assert may_look.wait(10)
+            looked.append(size)
+            if len(looked) == 2:
+                raise ArithmeticError("a fault in looking")
+            return ["dark"]
+
+        monkeypatch.setattr(photo_workers, "warnings_of", look)
+
+        async def run():
+            workers = opened(threads=1)
+            photo = await workers.embed(grey(9))
+            waiting = asyncio.ensure_future(photo.warned())
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            assert not looked
+            may_look.set()
+            with pytest.raises(ArithmeticError):
+                await (await workers.embed(grey(9))).warned()
+            return await photo.warned(), await (await workers.embed(grey(9))).warned()
+
+        assert asyncio.run(run()) == (["dark"], ["dark"])
 
     def test_a_real_network_gives_what_it_gives_for_files(self, rng):
         backbones = pytest.importorskip("xlda.backbones")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -42,8 +43,7 @@ class Shop:
 
     def change(self, operation: str, plan: ChangePlan, group: str | None = None) -> Reply:
         wanted = Wanted(operation, plan, "test", group=group, alone=True)
-        self.engine.writer._queue.put(wanted)
-        return wanted.answer.result(timeout=20)
+        return asyncio.run(self.engine.writer.change(wanted))
 
     def teach(self, n: int = 3, group: str | None = None) -> Reply:
         labels = self.rng.choice(FRUITS, n)
@@ -395,3 +395,23 @@ def test_what_stands_in_the_way_of_an_undo_is_what_is_still_in_force(tmp_path: P
     with pytest.raises(Problem, match="Rename that one first, then undo"):
         shop.change("undo", plans.undo([merged]))
     shop.engine.close()
+
+
+def test_a_model_that_cannot_be_assessed_yet_is_kept_in_order(tmp_path, monkeypatch):
+    """Where the head in use is of too few samples, nothing is told, and all else that is due is done."""
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    try:
+        shop.teach(4)
+        monkeypatch.setattr(shop.engine.machine.classifier, "calibrate_if_due", lambda progress: True)
+        monkeypatch.setattr(shop.engine.machine.classifier, "assess", raising_of(ValueError("too few")))
+        assert shop.engine._measure() is True
+        assert shop.engine.assessment is None
+    finally:
+        shop.engine.close()
+
+
+def raising_of(error):
+    def fail():
+        raise error
+
+    return fail

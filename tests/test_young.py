@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +38,7 @@ class Shop:
 
     def change(self, operation, plan):
         wanted = Wanted(operation, plan, "test", alone=True)
-        self.engine.writer._queue.put(wanted)
-        return wanted.answer.result(timeout=20).body
+        return asyncio.run(self.engine.writer.change(wanted)).body
 
     def teach(self, label, embeddings):
         return self.change("learn", plans.teach_batch([NewSample(one, label) for one in embeddings]))

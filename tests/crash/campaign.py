@@ -40,7 +40,9 @@ class Campaign:
         plain=0.0,
         aside=None,
         set_=None,
+        is_forked=False,
     ):
+        self._is_forked = is_forked
         self.aside = Path(aside or folder)  # where the driver's own files are
         self.folder, self._options, self._change = Path(folder), list(options), change
         self._dice, self._plain = random.Random(seed), plain
@@ -83,6 +85,7 @@ class Campaign:
             set_=None if is_plain else self._set,
             change=self._change,
             log=self.aside / "service.log",
+            is_forked=self._is_forked,
         )
         if served.url is None and (fault is None or served.process.returncode != -9):
             served.kill()
@@ -90,16 +93,23 @@ class Campaign:
         return served
 
     def _is_checked(self, served, fault=None):
-        """Check, and send again what was not answered; False where a fault has ended it meanwhile."""
-        try:
-            self.check(served.url)
-            self.wrong += self.clients.send_again(served.url, dict(self.log.requests))
-            self._look()
-        except httpx.TransportError:
-            if fault is None or not served.wait_for_end(1.0):
-                raise
-            return False
-        return True
+        """Check, and send again what was not answered; False where a fault has ended it meanwhile.
+
+        A connection that was lost while the service lives, since one of the two was suspended, is made anew.
+        """
+        for is_last in (False, False, True):
+            try:
+                self.check(served.url)
+                self.wrong += self.clients.send_again(served.url, dict(self.log.requests))
+                self._look()
+                return True
+            except httpx.TransportError:
+                has_ended = served.wait_for_end(1.0)
+                if has_ended and fault is not None:
+                    return False
+                if has_ended or is_last:
+                    raise
+        return False
 
     def _work(self, served, fault, seconds, n_samples):
         before = self.n_samples
@@ -134,6 +144,13 @@ class Campaign:
     def n_samples(self):
         """Samples that were acknowledged."""
         return self.ledger.n_samples
+
+    @property
+    def is_ahead(self):
+        """Whether the log has events that the model file has not."""
+        self._look()
+        saved = load(self.folder / MODEL).log_position_["seq"] if (self.folder / MODEL).exists() else 0
+        return self.log.read() and self.log.last > saved
 
     def check(self, url=None):
         """Compare the log with the ledger; and with what a service that has started says."""

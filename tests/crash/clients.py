@@ -15,6 +15,7 @@ WEIGHTS = {
 }  # fmt: skip
 MOST_OF_A_BATCH = 8
 LABELS = [f"class {number}" for number in range(40)]
+AFTER_LOSS = 0.5  # seconds, after which a client whose connection was lost tries again
 OF_LATE = 30  # events that are undone, mostly
 
 
@@ -92,16 +93,17 @@ class Clients:
         with self._turn:
             self._n_wishes += 1
             dice = random.Random(f"{self._seed} {number} {self._n_wishes}")
-        try:
-            with httpx.Client(base_url=url, timeout=30) as client:
-                while not self._ended.wait(self._pause * dice.random()):
+        with httpx.Client(base_url=url, timeout=30) as client:
+            while not self._ended.wait(self._pause * dice.random()):
+                try:
                     wish = self._wish(client, dice)
                     if wish is not None:
                         self.send(client, wish)
-        except httpx.TransportError:
-            return  # the service is gone
-        except Exception as error:
-            self.errors.append(repr(error))
+                except httpx.TransportError:  # not acknowledged: the service is gone, or was suspended
+                    self._ended.wait(AFTER_LOSS)
+                except Exception as error:
+                    self.errors.append(repr(error))
+                    return
 
     def _key(self, dice):
         with self._turn:

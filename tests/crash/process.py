@@ -21,10 +21,12 @@ MODEL = "shop.xlda"
 class Served:
     """A running service, or one that has ended before it could be reached: then `url` is None.
 
-    With `set_` or `change` it is started through `served.py`; else it is plain `xlda serve`.
+    With `set_` or `change` it is started through `served.py`, or `is_forked`; else it is plain `xlda serve`.
     """
 
-    def __init__(self, folder, *options, fault=None, set_=None, change=(), backbone=True, log=None):
+    def __init__(
+        self, folder, *options, fault=None, set_=None, change=(), backbone=True, log=None, is_forked=False
+    ):
         self.folder = Path(folder)
         self.log = Path(log or self.folder / "service.log")
         environment = {name: text for name, text in os.environ.items() if not name.startswith("XLDA_")}
@@ -35,11 +37,21 @@ class Served:
         if set_ or change:
             command = [sys.executable, str(WRAPPER)]
             environment["CRASH_TEST"] = json.dumps({"set": set_ or {}, "change": list(change)})
-        command += ["serve", MODEL, "--port", "0", *(["--backbone", "none"] if backbone else []), *options]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
-            )
+        given = ["serve", MODEL, "--port", "0", *(["--backbone", "none"] if backbone else []), *options]
+        if is_forked and (set_ or change):
+            from crash.forked import Forked
+
+            self.process = Forked(given, self.folder, environment, self.log)
+        else:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [*command, *given],
+                    cwd=self.folder,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                )
         try:
             self.url = self._address()
         except BaseException:

@@ -71,19 +71,15 @@ def acknowledge_early():
     """A mistake: changes are answered before they are committed."""
     from xlda.service import writer
 
-    tell, written = writer._tell, writer.Writer._written
-
-    def tell_once(wanted, answer):
-        if not wanted.answer.done():
-            tell(wanted, answer)
+    written = writer.Writer._written
 
     def written_and_told(self, wanted, changes, events):
         answer = written(self, wanted, changes, events)
-        tell_once(wanted, answer)
+        writer._tell([(wanted, answer)])
         time.sleep(SLOW)
         return answer
 
-    writer._tell, writer.Writer._written = tell_once, written_and_told
+    writer.Writer._written = written_and_told
 
 
 def small_backbone():
@@ -123,7 +119,9 @@ CHANGES = {
     "small backbone": small_backbone,
 }
 
-if __name__ == "__main__":
+
+def run():
+    """Change what CRASH_TEST says, then be the command."""
     wanted = json.loads(os.environ.pop("CRASH_TEST", "{}"))
     for name, value in wanted.get("set", {}).items():
         set_constant(name, value)
@@ -132,3 +130,7 @@ if __name__ == "__main__":
     from xlda.cli import main
 
     main()
+
+
+if __name__ == "__main__":
+    run()

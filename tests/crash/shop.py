@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from contextlib import contextmanager
 
@@ -23,8 +24,7 @@ class Shop:
 
     def change(self, operation, plan, **more):
         wanted = Wanted(operation, plan, "a test", alone=True, **more)
-        self.engine.writer._queue.put(wanted)
-        return wanted.answer.result(timeout=30)
+        return asyncio.run(self.engine.writer.change(wanted))
 
     def teach(self, labels, **more):
         rows = np.random.default_rng(self._dice.getrandbits(32)).normal(size=(len(labels), WIDTH))

@@ -7,6 +7,7 @@ Once a version of the database is released, its file here stays as it is: run th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import sys
@@ -36,8 +37,7 @@ def make(name):
 
         def change(operation, plan, **more):
             wanted = Wanted(operation, plan, "somebody", alone=True, **more)
-            engine.writer._queue.put(wanted)
-            return wanted.answer.result(timeout=30).body
+            return asyncio.run(engine.writer.change(wanted)).body
 
         def class_id(label):
             return engine.book.by_label[label].id

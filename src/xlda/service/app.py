@@ -24,8 +24,11 @@ from xlda.service.pairing import Pairing
 from xlda.service.problems import Problem
 from xlda.service.requests_in import problem_response, scoped, service_of
 from xlda.service.service import Service
+from xlda.service.shortcut import Shortcut
 from xlda.service.tokens import TokenFile
 from xlda.service.trust import add_trust
+
+OFTEN = (calls_samples.teach_batch, calls_samples.predict)
 
 logger = logging.getLogger("xlda.service")
 
@@ -63,7 +66,8 @@ def made_app(
     _add_plain(app)
     _add_handlers(app)
     limits = service.limits
-    gate = Gate(app, hosts, tokens, app.state.sessions, limits.body, limits.rate, limits.stalled)
+    quick = Shortcut(app, calls_samples.router.routes, OFTEN)
+    gate = Gate(quick, hosts, tokens, app.state.sessions, limits.body, limits.rate, limits.stalled)
     return app.state.metrics.counted(gate), app
 
 

@@ -6,6 +6,7 @@ import io
 import math
 import zipfile
 import zlib
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -14,12 +15,16 @@ import numpy as np
 from xlda._internal.arrays import Array
 from xlda.inputs import prepared
 from xlda.service.problems import Problem
+from xlda.service.stored_zip import stored_files
 
 MOST_ROWS = 100_000
 MAGIC, LONG = b"\x93NUMPY", 70_000  # how a .npy file begins; bytes that no header has more of
 FLOATS = (np.float16, np.float32, np.float64)
 GROWTH = 8  # times as large as it came may a compressed file be
 ALWAYS = 4_000_000  # bytes that it may have in any case
+BROKEN = (
+    zipfile.BadZipFile, zlib.error, ValueError, OSError, EOFError, NotImplementedError, RuntimeError
+)  # fmt: skip
 LARGEST_LIST = 4096  # bytes of the list of what is in a .npz file: three arrays need far less
 
 
@@ -54,35 +59,39 @@ def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 def read_npz(content: bytes, most_bytes: int) -> dict[str, Array]:
     """The arrays `embedding`, `label` and perhaps `group` of a .npz file."""
+    files = stored_files(content)
+    if files is None:
+        files = _unzipped(content, most_bytes)
+    else:
+        _check_names(list(files))
+    return {
+        name.removesuffix(".npy"): read_npy(data, f"The array {name.removesuffix('.npy')}")
+        for name, data in files.items()
+    }
+
+
+def _unzipped(content: bytes, most_bytes: int) -> dict[str, bytes]:
+    """The files of a .npz file that may be compressed, or hostile."""
     _check_list(content)
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise Problem(422, "The body is not a .npz file that can be read.") from error
-    entries = {entry.filename: entry for entry in archive.infolist()}
-    if set(entries) - {"embedding.npy", "label.npy", "group.npy"} or len(entries) != len(archive.infolist()):
-        raise Problem(422, "The .npz file holds other arrays than `embedding`, `label` and `group`.")
-    if not {"embedding.npy", "label.npy"} <= set(entries):
-        raise Problem(422, "The .npz file needs the arrays `embedding` and `label`.")
+    _check_names([entry.filename for entry in archive.infolist()])
     allowed = min(max(GROWTH * len(content), ALWAYS), most_bytes)
-    if sum(entry.file_size for entry in entries.values()) > allowed:
+    if sum(entry.file_size for entry in archive.infolist()) > allowed:
         raise Problem(413, "The .npz file holds more than is allowed once it is unpacked. Send it in parts.")
-    arrays = {}
-    for name, entry in entries.items():
-        try:
-            data = archive.read(entry)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            ValueError,
-            OSError,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-        ) as e:
-            raise Problem(422, "The .npz file is broken or cut short.") from e
-        arrays[name.removesuffix(".npy")] = read_npy(data, f"The array {name.removesuffix('.npy')}")
-    return arrays
+    try:
+        return {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    except BROKEN as error:
+        raise Problem(422, "The .npz file is broken or cut short.") from error
+
+
+def _check_names(names: list[str]) -> None:
+    if set(names) - {"embedding.npy", "label.npy", "group.npy"} or len(names) != len(set(names)):
+        raise Problem(422, "The .npz file holds other arrays than `embedding`, `label` and `group`.")
+    if not {"embedding.npy", "label.npy"} <= set(names):
+        raise Problem(422, "The .npz file needs the arrays `embedding` and `label`.")
 
 
 def _check_list(content: bytes) -> None:
@@ -109,7 +118,7 @@ def embeddings_of(array: Array, width: int | None, power: float | None, half: bo
         raise Problem(
             422, f"The embeddings have {array.shape[1]} numbers each; this model has learned ones of {width}."
         )
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore") if array.dtype == np.float64 else nullcontext():
         embeddings = np.ascontiguousarray(array, np.float32)
     try:
         prepared(embeddings, power, half)

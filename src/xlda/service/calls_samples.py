@@ -115,7 +115,8 @@ async def predict(
     seq, [judged] = await service.judged(photo.embedding[None], k, unknown, labels)
     service.look_at(content, photo.embedding, judged)
     asked_id = service.recent.add(photo.embedding, content, judged)
-    said = {"warnings": photo.warnings, "codes": [CODES[warning] for warning in photo.warnings]}
+    warnings = await photo.warned()
+    said = {"warnings": warnings, "codes": [CODES[warning] for warning in warnings]}
     alike = {}
     if like:
         find = partial(similar, service.engine, photo.embedding, judged["top"], like)
@@ -191,7 +192,8 @@ async def teach(
         seq, [judged] = await judging
     else:
         not_kept, (seq, [judged]) = await asyncio.gather(service.keep_photo(name, small), judging)
-    said = Warned(photo.warnings, [CODES[warning] for warning in photo.warnings])
+    warnings = await photo.warned()
+    said = Warned(warnings, [CODES[warning] for warning in warnings])
     if _looks_like_another(service, clean, judged):
         said.add("like_another", f"looks like another class: {judged['label']}")
         said.other = {"class_id": judged["class_id"], "label": judged["label"]}

@@ -278,7 +278,10 @@ class Engine:
         was_due = classifier.calibrate_if_due(progress=False)
         if was_due or (self.assessment is None and classifier._last_calibration() is not None):
             seq = self.machine.seq
-            self.assessment = classifier.assess()
+            try:
+                self.assessment = classifier.assess()
+            except ValueError:  # the head in use is of too few samples, and the next one is being made
+                return was_due
             if was_due:
                 self.writer.between(lambda: self._note_history(seq))
         return was_due

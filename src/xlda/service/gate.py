@@ -11,6 +11,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -53,18 +54,27 @@ class Hosts:
             return False
         if bare in self._names:
             return True
-        try:
-            address = ipaddress.ip_address(bare)
-        except ValueError:
+        address = _address(bare)
+        if address is None:
             return False
         server = scope.get("server") or ("", None)
         return address.is_loopback or bare == str(server[0]).lower() or _is_own(address)
 
 
+@lru_cache(maxsize=256)  # most requests name the same one
 def _bare(host: str) -> str | None:
     """A host without its port and brackets, in small letters; None where it is no host."""
     found = HOST.fullmatch(host.strip().lower())
     return None if found is None else found[1] or found[2]
+
+
+@lru_cache(maxsize=256)
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is, where it is one."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 def _is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
@@ -251,7 +261,8 @@ class Body:
         if self._is_whole:
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), self._stalled)
+            async with asyncio.timeout(self._stalled):
+                message = await self._receive()
         except TimeoutError:
             raise Problem(408, "The body of the request stopped coming. Send it again.") from None
         if message["type"] == "http.request":

@@ -26,6 +26,8 @@ def clean_text(text: str, what: str = "label") -> str:
     'kiwi'
     """
     text = text.strip()
+    if text and len(text) <= LONGEST and text.isascii() and text.isprintable():  # as most are
+        return text
     if any(unicodedata.category(letter) in REFUSED or letter in TURNING for letter in text):
         raise Problem(422, f"The {what} has control characters. Leave them out.")
     if UNREADABLE in text:

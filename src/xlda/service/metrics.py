@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import cache
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -30,6 +31,7 @@ class Metrics:
         self._seconds = Histogram(
             "xlda_request_seconds", "How long they took.", names, registry=self._registry, buckets=SECONDS
         )
+        self._counter_of, self._times_of = cache(self._requests.labels), cache(self._seconds.labels)
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
 
@@ -88,7 +90,7 @@ class Metrics:
             finally:
                 call = getattr(scope.get("route"), "path", "other")
                 method = scope["method"] if call != "other" else "other"
-                self._requests.labels(method, call, status or 499).inc()
-                self._seconds.labels(method, call).observe(time.perf_counter() - start)
+                self._counter_of(method, call, status or 499).inc()
+                self._times_of(method, call).observe(time.perf_counter() - start)
 
         return count

@@ -37,14 +37,18 @@ class WorkersClosedError(QueueFullError):
 
 
 class EmbeddedPhoto(NamedTuple):
-    """An `embedding` (d,) of float32; the `size` of the upload, upright: width and height; what is wrong.
+    """An `embedding` (d,) of float32, and the `size` of the upload, upright: width and height.
 
-    `warnings` are there where they were wanted.
+    What is wrong with the photo comes a moment later, so that whoever needs the embedding has it at once.
     """
 
     embedding: Array
     size: tuple[int, int]
-    warnings: list[str]
+    warnings: Future[list[str]]
+
+    async def warned(self) -> list[str]:
+        """What is wrong with it; nothing, where that was not wanted."""
+        return self.warnings.result() if self.warnings.done() else await asyncio.wrap_future(self.warnings)
 
 
 class _Asked(NamedTuple):
@@ -65,7 +69,7 @@ class _Opened(NamedTuple):
     pixels: Array
     answer: Future[EmbeddedPhoto]
     size: tuple[int, int]
-    warnings: list[str]
+    warnings: Future[list[str]]
 
 
 class PhotoWorkers:
@@ -189,11 +193,16 @@ class PhotoWorkers:
         try:
             image, size = self._opened(asked)
             embedding = self._backbone.embed_one(image)
-            result = EmbeddedPhoto(embedding, size, asked.warnings(image, size))
         except Exception as error:  # whatever it is, who asked shall know, and the worker goes on
             asked.answer.set_exception(error)
-        else:
-            asked.answer.set_result(result)
+            return
+        warnings: Future[list[str]] = Future()
+        warnings.set_running_or_notify_cancel()  # whoever does not wait for it any more leaves it alone
+        asked.answer.set_result(EmbeddedPhoto(embedding, size, warnings))
+        try:  # while others judge the embedding
+            warnings.set_result(asked.warnings(image, size))
+        except Exception as error:
+            warnings.set_exception(error)
 
     def _embed_some(self, some: list[_Asked]) -> None:
         opened = [one for one in map(self._prepared, some) if one is not None]
@@ -204,7 +213,9 @@ class PhotoWorkers:
         """The photo opened and prepared, or None where it is answered that it cannot be."""
         try:
             image, size = self._opened(asked)
-            return _Opened(self._backbone.prepare(image), asked.answer, size, asked.warnings(image, size))
+            warnings: Future[list[str]] = Future()
+            warnings.set_result(asked.warnings(image, size))  # before the network, which needs less memory
+            return _Opened(self._backbone.prepare(image), asked.answer, size, warnings)
         except Exception as error:
             asked.answer.set_exception(error)
             return None

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import io
 import logging
+import math
 import shutil
 import time
 from collections.abc import Callable, Coroutine
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 NOT_EMPTY = "This service has learned something already. Start one with a new model for that."
 AT_ONCE_ASIDE, ASIDE_SECONDS = 20.0, 2.0  # answers put aside: so many at once, then one every so often
+PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds without a photo in which they are; after so many, without
 
 logger = logging.getLogger("xlda.service")
 
@@ -78,6 +80,8 @@ class Service:
         self._reading = ThreadPoolExecutor(2, "xlda-read")
         self._aside: set[asyncio.Task[None]] = set()
         self._to_put_aside, self._put_aside_at = AT_ONCE_ASIDE, time.monotonic()
+        self._aside_turn = asyncio.Lock()
+        self._embedded_at = -math.inf  # when a photo came last
         self.is_ready = self._is_exchanging = False
 
     def start(self) -> None:
@@ -97,7 +101,8 @@ class Service:
         def tell(events: list[Event]) -> None:
             if any(event.operation in ("settings", "undo") for event in events):
                 self.engine.read_settings()
-            loop.call_soon_threadsafe(self.hub.tell, events)
+            if len(self.hub):  # who comes now reads these from the log
+                loop.call_soon_threadsafe(self.hub.tell, events)
 
         self.engine.writer.on_events = tell
         self.engine.start()
@@ -195,7 +200,7 @@ class Service:
 
     async def embedded(self, content: bytes, want_warnings: bool = False) -> EmbeddedPhoto:
         """The embedding of a photo."""
-        workers = self._photo_workers()
+        workers, self._embedded_at = self._photo_workers(), time.monotonic()
         try:
             return await workers.embed(content, want_warnings=want_warnings)
         except QueueFullError as error:
@@ -301,6 +306,13 @@ class Service:
         task.add_done_callback(self._aside.discard)
 
     async def _put_aside(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
+        until = time.monotonic() + LONGEST_PAUSE
+        async with self._aside_turn:
+            while time.monotonic() < min(until, self._embedded_at + PAUSE):  # those who ask come first
+                await asyncio.sleep(PAUSE)
+            await self._put_aside_now(content, embedding, judged)
+
+    async def _put_aside_now(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
         try:
             review = self.engine.review
             if await self.read(lambda: review.is_ignored(embedding)):

@@ -9,10 +9,9 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +56,16 @@ class Wanted:
     key: str | None = None
     fingerprint: bytes = b""
     alone: bool = False  # whether the model must have all that came before, and so it is committed by itself
-    answer: Future[Reply] = field(default_factory=Future)
+    answer: asyncio.Future[Reply] | None = None  # of whoever waits, in his event loop
+
+    def tell(self, answer: Reply | Problem) -> None:
+        """Answer, in the event loop of whoever waits, unless he is gone; the change stays in any case."""
+        if self.answer is None or self.answer.done():
+            return
+        if isinstance(answer, Problem):
+            self.answer.set_exception(answer)
+        else:
+            self.answer.set_result(answer)
 
 
 class Writer:
@@ -95,8 +103,9 @@ class Writer:
             raise Problem(503, self.failure, retry_after=60)
         if self.n_waiting >= MOST_WAITING:
             raise Problem(503, "Too many changes are waiting. Try again in a moment.", retry_after=1)
+        wanted.answer = asyncio.get_running_loop().create_future()
         self._queue.put(wanted)
-        return await asyncio.wrap_future(wanted.answer)
+        return await wanted.answer
 
     def between(self, work: Callable[[], None]) -> None:
         """Have something done between two commits, by the writer."""
@@ -196,8 +205,7 @@ class Writer:
             self._give_up(together, error)
             return
         reached("before-answer")
-        for wanted, answer in done:
-            _tell(wanted, answer)
+        _tell(done)
         self._copy_wal()
 
     def _check_can_write(self) -> None:
@@ -271,8 +279,7 @@ class Writer:
             self.last = logs.last_position(self._db)
         except apsw.Error:
             self.failure = self.failure or problem.detail
-        for wanted in together:
-            _tell(wanted, problem)
+        _tell([(wanted, problem) for wanted in together])
 
     def _problem(self, error: BaseException) -> Problem:
         if isinstance(error, Problem):
@@ -311,10 +318,14 @@ def _disk_full() -> Problem:
     )
 
 
-def _tell(wanted: Wanted, answer: Reply | Problem) -> None:
-    if wanted.answer.cancelled() or not wanted.answer.set_running_or_notify_cancel():
-        return  # whoever asked is gone; the change stays
-    if isinstance(answer, Problem):
-        wanted.answer.set_exception(answer)
-    else:
-        wanted.answer.set_result(answer)
+def _tell(answers: Sequence[tuple[Wanted, Reply | Problem]]) -> None:
+    """Have all who wait answered by their event loop, which is woken once for all of them."""
+
+    def tell_all() -> None:
+        for wanted, answer in answers:
+            wanted.tell(answer)
+
+    waiting = [wanted.answer for wanted, _ in answers if wanted.answer is not None]
+    if waiting:
+        with suppress(RuntimeError):  # the event loop has ended, and with it all who waited
+            waiting[0].get_loop().call_soon_threadsafe(tell_all)

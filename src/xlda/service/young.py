@@ -81,6 +81,9 @@ class YoungModel:
         """Look at what came since; at all of it, where anything else has changed."""
         seq, last = self._seq, self._last_number
         self._has_others = one(db, "SELECT 1 FROM classes WHERE from_file UNION SELECT 1 FROM folded")
+        if self._has_others:  # then nobody asks for what is here
+            self._of_class, self._all, self._last_number = {}, None, 0
+            return
         changed = one(db, "SELECT 1 FROM classes WHERE touched > ?", (seq,)) or one(
             db, "SELECT 1 FROM samples WHERE touched > ? AND number <= ?", (seq, last)
         )
