@@ -413,6 +413,12 @@ def test_confirmed_answers_move_it(clf, data, tmp_path, rng):
     unknown = clf.p_known(drifted[half]).mean()
     clf.confirm(drifted[half], [None] * half.sum())
     assert clf.p_known(drifted[half]).mean() < unknown
+    clf._unconfirm(drifted[half], [None] * half.sum())
+    assert clf.p_known(drifted[half]).mean() == pytest.approx(unknown, abs=1e-6)
+    clf._unconfirm(drifted[~half][::-1], truth[~half][::-1])
+    assert rejected(clf) == before
+    clf._unconfirm(drifted[half], truth[half])  # of which nobody has said anything
+    assert rejected(clf) == before
     with pytest.raises(UnknownClassError, match="which is not known"):
         clf.confirm(queries[:1], [12345])
     with pytest.raises(ValueError, match="y has 2 entries; X has 1"):

@@ -183,6 +183,18 @@ class Calibrating(Predictor):
             model.calibration = (model.calibration or calibration).with_confirmed(known, unknown)
         return self
 
+    def _unconfirm(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Take back what `confirm` was told of each of these, as far as it is still known.
+
+        It is found again as that with the same truth whose scores are nearest to those of now.
+        """
+        truth = list(np.asarray(y, dtype=object).ravel())
+        known, unknown = confirmed_evidence(self._current_head(), checked_embeddings(self, X, self.power_), truth)
+        with self._locked("confirm") as model:
+            if model.calibration is not None:
+                model.calibration = model.calibration.without_confirmed(known, unknown)
+        return self
+
     def _current_calibration(self) -> Calibration | None:
         self._require_start("XLDA")
         if self._scoring().model == "bayes":
