@@ -49,4 +49,7 @@ export function svg(tag, attributes, ...children) {
 	return node;
 }
 
-export const photoOf = (what, id) => `v1/${what}/${id}/photo?size=256&missing=empty`;
+export const photoOf = (what, id, size = 256) => `v1/${what}/${id}/photo?size=${size}&missing=empty`;
+
+// For a tile of about 110 pixels.
+export const smallPhotoOf = (what, id) => photoOf(what, id, devicePixelRatio > 1 ? 256 : 128);

@@ -1,10 +1,20 @@
 const AROUND = 400;  // pixels above and below what can be seen
+const FAST = 2.5;  // pixels a millisecond: nobody could see what is on a picture
 const [ABOVE, BELOW] = [80, 200];  // pixels that other things cover
 
-// Only what can be seen is in the document. Rows have a `key` and a `height`.
+// Only what can be seen is in the document. Rows have a `key` and a `height`; what `create` gives may have
+// `settle`, which is called once the list does not fly past.
 export function keyedList(host, { create, nearEnd }) {
 	const nodes = new Map();
-	let [rows, frame] = [[], 0];
+	let [rows, frame, timer, lastSeen, lastAt] = [[], 0, 0, 0, 0];
+
+	function settle(seen, at = performance.now()) {
+		const isFast = Math.abs(seen - lastSeen) > FAST * (at - lastAt);
+		[lastSeen, lastAt] = [seen, at];
+		clearTimeout(timer);
+		if (isFast) timer = setTimeout(draw, 100);
+		else for (const node of nodes.values()) node.settle?.();
+	}
 
 	function draw() {
 		frame = 0;
@@ -27,6 +37,7 @@ export function keyedList(host, { create, nearEnd }) {
 			if (node === next) next = next.nextSibling;
 			else host.insertBefore(node, next);
 		}
+		settle(seen);
 		if (!(rows.at(-1)?.top > end)) nearEnd?.();
 	}
 

@@ -1,11 +1,13 @@
-import { define, get, made, newKey, number, pause, photoOf, Screen, t } from "./kit.js";
+import { define, get, made, newKey, number, pause, put, Screen, smallPhotoOf, t } from "./kit.js";
 
 const SHOWN = 7;
+const SOON = 100;  // ms without a key, before pictures are asked for
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
 const sameOf = (text, classes) => classes.find(({ label }) => plain(label) === plain(text));
 
 define("name", class extends Screen {
 	#found = [];
+	#options = [];
 	#active = -1;
 
 	begin() {
@@ -43,10 +45,17 @@ define("name", class extends Screen {
 		this.#open(this.#found.length > 0);
 		const same = sameOf(text, this.#found);
 		this.put({ hint: text && t(same ? "name.takes" : "name.makes", same ?? { label: text }) });
+		clearTimeout(this.timer);
+		this.timer = setTimeout(() => this.#found.forEach(({ id, count }, at) => {
+			put(this.#options[at], { photo: count && smallPhotoOf("classes", id) });
+		}), SOON);
 	}
 
-	#option({ id, label, count: n }, at) {
-		const node = made("option", { name: label, count: number(n), photo: n && photoOf("classes", id) });
+	// They are made once: each key has to show others.
+	#option({ id, label, count }, at) {
+		const node = (this.#options[at] ??= made("option"));
+		put(node, { name: label, count: number(count), photo: node.of === id });
+		node.of = id;
 		node.id = `${this.$.list.id}-${at}`;
 		node.onpointerdown = (event) => this.#take(label, event.preventDefault());
 		return node;

@@ -1,5 +1,5 @@
 import {
-	act, askName, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t,
+	act, askName, define, get, go, icon, language, link, number, percent, place, Screen, smallPhotoOf, t,
 } from "./kit.js";
 import { merge } from "./merging.js";
 import { paged } from "./paged.js";
@@ -39,7 +39,7 @@ define("class", class extends Screen {
 			advice: language === "en" && entry.advice,  // the service speaks English
 		});
 		const items = samples.map(({ id, photo, hurts }) => ({
-			id, src: photo && photoOf("samples", id), hasBadge: hurts,
+			id, src: photo && smallPhotoOf("samples", id), hasBadge: hurts,
 			alt: t(hurts ? "class.hurts" : "class.photo", entry),
 		}));
 		items.sort((one, other) => other.hasBadge - one.hasBadge);  // what hurts comes first

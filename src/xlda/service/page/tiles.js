@@ -1,12 +1,14 @@
-import { made } from "./dom.js";
+import { made, put } from "./dom.js";
 import { keyedList } from "./keyed_list.js";
 
 const GAP = 8;
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 };
 
 function tile({ src, alt, hasBadge }) {
-	const node = made("tile", { photo: src, badge: hasBadge });
+	const node = made("tile");
 	node.ariaLabel = node.title = alt;
+	node.classList.toggle("badge", hasBadge);
+	node.settle = () => put(node, { photo: src });
 	return node;
 }
 
@@ -72,6 +74,10 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 			paintOne(child);
 			node.append(child);
 		}
+		node.settle = () => {
+			node.settle = null;
+			for (const child of node.children) child.settle?.();
+		};
 		return node;
 	}
 
