@@ -3,7 +3,7 @@ import { t } from "./texts.js";
 export const hooks = {};
 
 function refused(status, detail = t("refused.other")) {
-	const said = t(`refused.${status}`);
+	const said = t(`refused.${status}`, { detail });
 	return Object.assign(new Error(/^refused/.test(said) ? detail : said), { status });
 }
 

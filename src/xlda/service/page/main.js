@@ -127,7 +127,11 @@ async function begin() {
 	const broke = () => get("healthz").catch(() => {});
 	listen({ take: (event) => store.take(event), broke, seq: () => store.get("seq") });
 	readReview().catch(() => {});
-	firstStart(show).catch(noteError);
+	firstStart(show);
 }
 
+// What was refused while nobody waited.
+addEventListener("unhandledrejection", (event) => {
+	if ("status" in event.reason) noteError(event.reason, event.preventDefault());
+});
 begin();

@@ -1,13 +1,13 @@
 import { define, get, made, newKey, number, pause, put, Screen, smallPhotoOf, t } from "./kit.js";
 
 const SHOWN = 7;
-const SOON = 100;  // ms without a key, before pictures are asked for
+const SOON = 100;  // ms without a key
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
 const sameOf = (text, classes) => classes.find(({ label }) => plain(label) === plain(text));
 
 define("name", class extends Screen {
 	#found = [];
-	#options = [];
+	#options = Array.from({ length: SHOWN }, () => made("option", { count: number(0) }));  // before a key comes
 	#active = -1;
 
 	begin() {
@@ -51,9 +51,8 @@ define("name", class extends Screen {
 		}), SOON);
 	}
 
-	// They are made once: each key has to show others.
 	#option({ id, label, count }, at) {
-		const node = (this.#options[at] ??= made("option"));
+		const node = this.#options[at];
 		put(node, { name: label, count: number(count), photo: node.of === id });
 		node.of = id;
 		node.id = `${this.$.list.id}-${at}`;

@@ -13,7 +13,7 @@ export function note(text, action, run) {
 	return node;
 }
 
-// Who is not known is asked; what was given up is nobody's concern.
-export function noteError(error) {
-	if (error.name !== "AbortError" && error.status !== 401) note(error.message).classList.add("bad");
+// Who is not known is asked, and needs no note.
+export function noteError({ status, message }) {
+	if (status !== 401) note(message).classList.add("bad");
 }

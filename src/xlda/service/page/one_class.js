@@ -1,5 +1,5 @@
 import {
-	act, askName, define, get, go, icon, language, link, number, percent, place, Screen, smallPhotoOf, t,
+	act, askName, define, get, go, icon, language, link, note, number, percent, place, Screen, smallPhotoOf, t,
 } from "./kit.js";
 import { merge } from "./merging.js";
 import { paged } from "./paged.js";
@@ -57,7 +57,7 @@ define("class", class extends Screen {
 		if (!label) return;
 		const { classes } = await get("v1/classes", { q: label, limit: 50 });
 		const other = classes.find((entry) => entry.label === label && entry.id !== this.entry.id);
-		if (!other) throw new Error(t("merge.unknown", { label }));
+		if (!other) return note(t("merge.unknown", { label }));
 		const kept = await merge(this.entry, other);
 		if (kept) go("class", kept.id);
 	}

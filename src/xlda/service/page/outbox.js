@@ -65,8 +65,8 @@ async function send({ key, query, bytes, type }) {
 	try {
 		let answer = await call("POST", "v1/samples", { query, body, key });
 		if (answer.learned === false && !mine.has(key)) {  // nobody is there to decide
-			const { label, group } = query;
-			answer = await call("POST", "v1/samples", { query: { label, group }, body, key: `${key}-anyway` });
+			const anyway = { query: { ...query, unless_warned: false }, body, key: `${key}-anyway` };
+			answer = await call("POST", "v1/samples", anyway);
 		}
 		await end(key, "resolve", answer);
 	} catch (error) {

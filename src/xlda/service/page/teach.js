@@ -20,7 +20,7 @@ define("teach", class extends Screen {
 		hold.onpointerup = hold.onpointercancel = hold.onblur = () => this.#release();
 		hold.oncontextmenu = (event) => event.preventDefault();
 		hold.onkeydown = hold.onkeyup = (event) => {
-			if (event.key !== " " && event.key !== "Enter") return;
+			if (![" ", "Enter"].includes(event.key)) return;
 			event.preventDefault();
 			if (event.type === "keyup") this.#release();
 			else this.#hold();

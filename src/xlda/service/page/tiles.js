@@ -1,4 +1,4 @@
-import { made, put } from "./dom.js";
+import { made } from "./dom.js";
 import { keyedList } from "./keyed_list.js";
 
 const GAP = 8;
@@ -8,7 +8,7 @@ function tile({ src, alt, hasBadge }) {
 	const node = made("tile");
 	node.ariaLabel = node.title = alt;
 	node.classList.toggle("badge", hasBadge);
-	node.settle = () => put(node, { photo: src });
+	if (src) node.$.photo.dataset.src = src;
 	return node;
 }
 
@@ -74,10 +74,6 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 			paintOne(child);
 			node.append(child);
 		}
-		node.settle = () => {
-			node.settle = null;
-			for (const child of node.children) child.settle?.();
-		};
 		return node;
 	}
 
@@ -122,8 +118,7 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 		if (key === "Escape") tiles.select([]);
 		if (!step || !id) return;
 		event.preventDefault();
-		const isAcross = key === "ArrowLeft" || key === "ArrowRight";
-		const next = isAcross ? order[order.indexOf(id) + step] : above(id, step);
+		const next = /Left|Right/.test(key) ? order[order.indexOf(id) + step] : above(id, step);
 		if (next && shiftKey && target.matches(".tile")) {
 			if (!tiles.selected.size) anchor = id;
 			range(next);
