@@ -1,7 +1,7 @@
 import { made } from "./dom.js";
 import { percent } from "./texts.js";
 
-const [WIDTH, HEIGHT, LEFT, TOP] = [420, 196, 48, 12];  // of what is drawn, in the template's units
+const [WIDTH, HEIGHT, LEFT, TOP] = [420, 196, 48, 12];
 
 // Points are `{accuracy, low, high}`, the oldest first.
 export function chart(given, label) {

@@ -7,7 +7,7 @@ export async function ask(name, values, prepare) {
 	dialog.onclick = ({ target }) => {
 		if (target.closest("[data-close]") || (target === dialog && !isFirm)) dialog.close("");
 	};
-	dialog.oncancel = (event) => { if (isFirm) event.preventDefault(); };
+	if (isFirm) dialog.oncancel = (event) => event.preventDefault();
 	dialog.showModal();
 	prepare?.(dialog.$, dialog);
 	await new Promise((resolve) => (dialog.onclose = resolve));

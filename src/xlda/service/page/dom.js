@@ -45,4 +45,4 @@ export const icon = (name) => made("icon", { use: `#i-${name}` });
 
 export const photoOf = (what, id, size = 256) => `v1/${what}/${id}/photo?size=${size}&missing=empty`;
 
-export const smallPhotoOf = (what, id) => photoOf(what, id, devicePixelRatio > 1 ? 256 : 128);
+export const thumbOf = (what, id) => photoOf(what, id, devicePixelRatio > 1 ? 256 : 128);

@@ -48,7 +48,7 @@ export function keyedList(host, { create, nearEnd }) {
 	host.classList.add("keyed-list");
 	const way = new AbortController();
 	const { signal } = way;
-	for (const kind of ["scroll", "resize"]) addEventListener(kind, later, { passive: true, signal });
+	for (const kind of ["scroll", "resize"]) addEventListener(kind, later, { signal });
 
 	return {
 		node: (key) => nodes.get(key),

@@ -6,7 +6,6 @@ const BETWEEN = 75;  // ms
 const TOO_OLD = 250;  // ms
 const WHY_EVERY = 1200;  // ms
 
-// `show(answer, photo)` gets answers in the order of their frames.
 export function liveView(show) {
 	let [run, underWay, shownAt, whyAt, late] = [0, 0, 0, 0, 0];
 

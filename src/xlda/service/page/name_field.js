@@ -1,4 +1,4 @@
-import { define, get, made, newKey, number, pause, put, Screen, smallPhotoOf, t } from "./kit.js";
+import { define, get, made, newKey, number, pause, put, Screen, t, thumbOf } from "./kit.js";
 
 const SHOWN = 7;
 const SOON = 100;  // ms without a key
@@ -7,7 +7,7 @@ const sameOf = (text, classes) => classes.find(({ label }) => plain(label) === p
 
 define("name", class extends Screen {
 	#found = [];
-	#options = Array.from({ length: SHOWN }, () => made("option", { count: number(0) }));  // before a key comes
+	#options = Array.from({ length: SHOWN }, () => made("option", { count: number(0) }));
 	#active = -1;
 
 	begin() {
@@ -47,7 +47,7 @@ define("name", class extends Screen {
 		this.put({ hint: text && t(same ? "name.takes" : "name.makes", same ?? { label: text }) });
 		clearTimeout(this.timer);
 		this.timer = setTimeout(() => this.#found.forEach(({ id, count }, at) => {
-			put(this.#options[at], { photo: count && smallPhotoOf("classes", id) });
+			put(this.#options[at], { photo: count && thumbOf("classes", id) });
 		}), SOON);
 	}
 

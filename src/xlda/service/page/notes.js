@@ -1,11 +1,11 @@
 import { made } from "./dom.js";
 
-const SECONDS = 8;
+const LONG = 8000;  // ms
 
 export function note(text, action, run) {
 	const node = made("note", { text, action });
 	const leave = () => (node.matches(":hover, :focus-within") ? wait() : node.remove());
-	const wait = () => setTimeout(leave, SECONDS * 1000);
+	const wait = () => setTimeout(leave, LONG);
 	node.$.close.onclick = () => node.remove();
 	node.$.action.onclick = () => run(node.remove());
 	wait();

@@ -13,7 +13,7 @@ const settled = (request) => new Promise((resolve, reject) => {
 	request.onerror = () => reject(request.error);
 });
 
-// Where a browser keeps nothing, photos wait as long as this tab is open.
+// Without it, photos wait as long as this tab is open.
 async function kept(method, ...values) {
 	if (!opened) {
 		const request = indexedDB.open(`xlda ${location.pathname}`);
@@ -77,7 +77,6 @@ async function send({ key, query, bytes, type }) {
 	setTimeout(sendAll, wait);
 }
 
-// What was not sent yet is not sent.
 export async function dropGroup(group) {
 	for (const { key, query } of await all()) {
 		if (query.group === group && !underWay.has(key)) await end(key, "resolve", { learned: false });
@@ -85,7 +84,6 @@ export async function dropGroup(group) {
 	await all();
 }
 
-// What an earlier page left is sent, too.
 export function startOutbox() {
 	store.on("isThere", sendAll);
 	setInterval(() => store.get("waiting") && sendAll(), OLD);

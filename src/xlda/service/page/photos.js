@@ -5,8 +5,10 @@ const [WIDTH, HEIGHT] = [24, 18];  // of what is compared
 // Upright, at most 1600 pixels; a file that is small enough is sent as it is.
 export async function prepared(file, most = MOST) {
 	const isFit = (side) => side && side <= most && file.size < 2e6 && /jpeg|png|webp/.test(file.type);
-	if (isFit(await sideOf(file).catch(() => 0))) return file;
-	const source = await opened(file, most).catch(() => createImageBitmap(file)).catch(() => null);
+	const side = await sideOf(file).catch(() => 0);
+	if (isFit(side)) return file;
+	const canScale = side && self.ImageDecoder;
+	const source = await (canScale ? opened(file, most) : createImageBitmap(file)).catch(() => null);
 	return !source || isFit(Math.max(source.width, source.height)) ? file : jpegOf(source, most);
 }
 
@@ -21,14 +23,14 @@ async function sideOf(file) {
 
 // About as large as is needed, in half the time, where the browser can.
 async function opened(file, most) {
-	const [data, { type }] = [await file.arrayBuffer(), file];
-	const decoder = new ImageDecoder({ data, type, desiredWidth: most, desiredHeight: most });
-	return (await decoder.decode()).image;
+	const wish = { type: "image/jpeg", desiredWidth: most, desiredHeight: most };
+	const data = await file.arrayBuffer();
+	return (await new ImageDecoder({ data, ...wish }).decode()).image;
 }
 
 export function jpegOf(source, most) {
-	const width = source.videoWidth ?? source.displayWidth ?? source.width;
-	const height = source.videoHeight ?? source.displayHeight ?? source.height;
+	const of = (name) => source[`video${name}`] ?? source[`display${name}`] ?? source[name.toLowerCase()];
+	const [width, height] = [of("Width"), of("Height")];
 	const share = Math.min(1, most / Math.max(width, height));
 	const canvas = drawn(source, Math.round(width * share), Math.round(height * share));
 	source.close?.();

@@ -26,7 +26,6 @@ define("stage", class extends Screen {
 			noteError({ message: t(name === "NotAllowedError" ? "camera.refused" : "camera.none") });
 		});
 		this.classList.remove("starting");
-		return camera.isOn;
 	}
 
 	stopCamera() {

@@ -7,7 +7,7 @@ import { difference, greyOf, prepared } from "./photos.js";
 
 const BETWEEN = 200;  // ms: at most five photos a second
 const DIFFERS = 3.5;  // mean difference of grey values
-const [SIDE, SMALL] = [1600, 200];  // pixels: what is sent, what is shown
+const [SIDE, SMALL] = [1600, 200];  // pixels
 const SHOWN = 60;
 
 define("teach", class extends Screen {
