@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import subprocess
 import time
@@ -30,8 +31,14 @@ def camera(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(camera):
-    with sync_api.sync_playwright() as playwright, launched(playwright, camera) as browser:
+def playwright():
+    with sync_api.sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright, camera):
+    with launched(playwright, camera) as browser:
         yield browser
 
 
@@ -338,6 +345,88 @@ def test_without_https_there_is_no_camera_and_all_else_works(tab, shop):
     one.find("undo").click()
     one.says("Undone")
     assert service.counts() == {"tea": 3, "ball": 3}
+
+
+def test_drop_paste_and_what_was_said_is_undone(tab, taught):
+    one = tab(taught.url).open("#/look")
+    give = """([kind, bytes]) => {
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0))], "a.jpg", {type: "image/jpeg"}));
+        const more = kind === "paste" ? {clipboardData: data} : {dataTransfer: data};
+        const event = kind === "paste" ? new ClipboardEvent(kind, {bubbles: true, ...more}) : null;
+        const target = document.querySelector("xlda-stage");
+        for (const name of event ? [] : ["dragover", "drop"]) {
+            const isTaken = !target.dispatchEvent(new DragEvent(name, {bubbles: true, cancelable: true, ...more}));
+            if (!isTaken) throw new Error("the browser would open the photo itself");
+        }
+        if (event) target.dispatchEvent(event);
+    }"""
+    for kind, product in (("drop", "tea"), ("paste", "ball")):
+        one.page.evaluate(give, [kind, base64.b64encode(photo(product, 9)).decode()])
+        verdict(one, "sure", product)
+        assert one.page.locator("xlda-stage.over").count() == 0
+    counts = taught.counts()
+    for key, said in (("u", "It is something unknown"), ("x", "It is not “ball”")):
+        one.press(key)
+        one.says(said)
+        one.press("Control+z")
+        one.says(f"Undone: {said}")
+        one.press("Control+Shift+z")
+        one.says(f"Done again: {said}")
+    assert taught.counts() == counts
+
+
+def test_a_double_click_is_one_and_the_way_back_closes_a_dialog(tab, taught):
+    one = tab(taught.url).open("#/classes")
+    one.page.get_by_role("link", name="ball").click()
+    one.find("rename").dblclick()
+    one.page.get_by_role("heading", name="A new name").wait_for()
+    one.page.go_back()
+    one.page.locator(".card", has_text="ball").wait_for()
+    assert one.page.locator("dialog").count() == 0
+    one.page.go_forward()
+    one.find("remove").dblclick()
+    one.says("“ball” removed")
+    one.page.locator(".card", has_text="tea").wait_for()
+    one.page.wait_for_timeout(300)
+    assert one.page.locator(".note.bad").count() == 0
+    assert taught.counts() == {"tea": 4, "key": 4}
+
+
+def test_of_two_cameras_the_chosen_one_is_remembered(playwright, taught):
+    flags = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream=device-count=2"]
+    count = """() => {
+        const {mediaDevices} = navigator, open = mediaDevices.getUserMedia.bind(mediaDevices);
+        window.opened = [];
+        mediaDevices.getUserMedia = async (wish) => {
+            const live = opened.filter(([track]) => track.readyState === "live").length;
+            const stream = await open(wish);
+            opened.push([stream.getVideoTracks()[0], live]);
+            return stream;
+        };
+    }"""
+    with launched(playwright, flags=flags) as browser:
+        one = Tab(browser, taught.url)
+        one.page.add_init_script(f"({count})()")
+        one.open("#/look")
+        one.find("camera-on").click()
+        which = one.page.get_by_label("Which camera")
+        which.wait_for()
+        ids = which.evaluate("(node) => [...node.options].map(({value}) => value)")
+        assert len(set(ids)) == 2
+        other = next(one_id for one_id in ids if one_id != which.input_value())
+        which.select_option(other)
+        shown = "document.querySelector('video').srcObject.getVideoTracks()[0].getSettings().deviceId"
+        one.until(f"(id) => document.querySelector('video').srcObject && {shown} === id", other)
+        assert one.page.evaluate("opened.map(([track, live]) => live)") == [0, 0]  # the old one had ended
+        one.page.reload()
+        which.wait_for()
+        assert which.input_value() == other
+        assert one.page.evaluate(shown) == other
+        one.find("camera-off").click()
+        one.until("() => opened.every(([track]) => track.readyState === 'ended')")
+        one.close()
+        one.check()
 
 
 SCREENS = ["look", "teach", "review", "classes", "class", "pairs", "knows", "history"]

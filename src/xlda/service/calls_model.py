@@ -69,7 +69,8 @@ PHOTO: dict[int | str, Any] = {
 async def model(request: Request) -> Response:
     """What the model is, how good it is, and what is kept of what."""
     service, scopes = service_of(request), request.scope["xlda.token"].all_scopes
-    return JSONResponse({**await service.read(lambda: described(service)), "scopes": scopes})
+    about = {"scopes": scopes, "can_pair": request.app.state.tokens is not None}
+    return JSONResponse({**await service.read(lambda: described(service)), **about})
 
 
 def described(service: Service) -> dict[str, Any]:

@@ -35,7 +35,7 @@ export async function call(method, path, { query = {}, json, body, key, signal }
 	if (key) headers["Idempotency-Key"] = key;
 	const given = { method, headers, signal, body: json ? JSON.stringify(json) : body };
 	const answer = await fetch(`${path}?${asked}`, given).catch(() => signal?.throwIfAborted());
-	if (!answer || [502, 504].includes(answer.status)) {  // or a proxy with nobody behind it
+	if (!answer || [502, 504].includes(answer.status)) {  // or nobody is behind a proxy
 		hooks.gone();
 		throw refused(0);
 	}

@@ -4,8 +4,8 @@ export async function ask(name, values, prepare) {
 	const dialog = made(name, values);
 	const isFirm = "firm" in dialog.dataset;
 	document.body.append(dialog);
-	dialog.onclick = ({ target }) => {
-		if (target.closest("[data-close]") || (target === dialog && !isFirm)) dialog.close("");
+	dialog.onclick = ({ target, detail }) => {
+		if (target.closest("[data-close]") || (target === dialog && !isFirm && detail < 2)) dialog.close("");
 	};
 	if (isFirm) dialog.oncancel = (event) => event.preventDefault();
 	dialog.showModal();

@@ -50,7 +50,7 @@ define("look", class extends Screen {
 		this.#goOn();
 	}
 
-	// What became of the answer: `correct`, `not`, `unknown` or `label`.
+	// `correct`, `not`, `unknown` or `label`.
 	async say({ said, value = true }, values = this.#answer) {
 		const [{ id, class_id }, photo] = [this.#answer, this.#photo];
 		const body = { [said]: said === "not" ? class_id : value };

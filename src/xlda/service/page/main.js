@@ -104,6 +104,7 @@ function follow() {
 	addEventListener("keydown", onKey);
 	addEventListener("hashchange", async () => {
 		await useCode();
+		document.querySelector("dialog:not([data-firm])")?.close("");
 		$.main.focus({ preventScroll: true });
 		show();
 	});

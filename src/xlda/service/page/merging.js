@@ -17,7 +17,7 @@ export async function merge(one, other) {
 		}
 		choose(one);
 	});
-	if (!isWanted) return null;
+	if (!isWanted) return;
 	await act(t("did.merge", values()), "POST", `v1/classes/${kept.id}:merge`, { other: gone.id });
 	return kept;
 }

@@ -78,7 +78,7 @@ define("name", class extends Screen {
 	#key(event) {
 		const { key } = event;
 		const isOpen = !this.$.list.hidden;
-		const n = this.#found.length + 1;  // and the text itself, which is -1
+		const n = this.#found.length + 1;  // and the text, which is -1
 		const step = isOpen && { ArrowDown: 2, ArrowUp: n }[key];
 		if (step) this.#activate(((this.#active + step) % n) - 1);
 		else if (key === "Escape" && isOpen) this.#open(false);

@@ -4,7 +4,7 @@ import { store } from "./store.js";
 const OLD = 5000;  // ms after which other tabs may send it
 const AT_ONCE = 2;
 const LATER = [0, 401, 403, 429, 503, 507];  // refusals that pass
-const mine = new Map();  // photos of this tab, with who waits for the answer
+const mine = new Map();  // of this tab, with who waits
 const underWay = new Set();
 let opened = null;
 

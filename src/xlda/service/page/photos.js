@@ -2,7 +2,7 @@ const MOST = 1600;  // pixels of the long side
 const HEADER = 2 ** 18;  // bytes
 const [WIDTH, HEIGHT] = [24, 18];  // of what is compared
 
-// Upright, at most 1600 pixels; a file that is small enough is sent as it is.
+// Upright, at most 1600 pixels; a small file is sent as it is.
 export async function prepared(file, most = MOST) {
 	const isFit = (side) => side && side <= most && file.size < 2e6 && /jpeg|png|webp/.test(file.type);
 	const side = await sideOf(file).catch(() => 0);
@@ -21,7 +21,7 @@ async function sideOf(file) {
 	}
 }
 
-// About as large as is needed, in half the time, where the browser can.
+// About as large as is needed, in half the time.
 async function opened(file, most) {
 	const wish = { type: "image/jpeg", desiredWidth: most, desiredHeight: most };
 	const data = await file.arrayBuffer();

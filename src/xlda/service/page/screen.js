@@ -6,9 +6,9 @@ export class Screen extends HTMLElement {
 
 	connectedCallback() {
 		fill(this, this.localName.slice(5));
-		this.onclick = ({ target }) => {
+		this.onclick = ({ target, detail }) => {
 			const { dataset = {} } = target.closest("[data-act]") ?? {};
-			this[dataset.act]?.(dataset);
+			if (detail < 2) this[dataset.act]?.(dataset);  // a double click is one
 		};
 		this.begin();
 	}

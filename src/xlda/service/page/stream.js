@@ -1,8 +1,7 @@
 import { get, newKey } from "./api.js";
 import { store } from "./store.js";
 
-const SAYS = 1000;
-const PATIENCE = 2500;
+const [SAYS, PATIENCE] = [1000, 2500];  // ms
 
 const broke = () => get("healthz").catch(() => {});
 

@@ -6,7 +6,7 @@ import { teach } from "./outbox.js";
 import { difference, greyOf, prepared } from "./photos.js";
 
 const BETWEEN = 200;  // ms: at most five photos a second
-const DIFFERS = 3.5;  // mean difference of grey values
+const DIFFERS = 3.5;  // grey values
 const [SIDE, SMALL] = [1600, 200];  // pixels
 const SHOWN = 60;
 

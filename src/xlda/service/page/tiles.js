@@ -54,7 +54,7 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 			if (section.head) rows.push(section);
 			for (let at = 0; at < items.length; at += n) {
 				const some = items.slice(at, at + n);
-				const key = JSON.stringify(some);  // an item that changed is made anew
+				const key = JSON.stringify(some);  // made anew where one changed
 				some.forEach(({ id }, column) => places.set(id, { key, at: rows.length, column }));
 				rows.push({ key, height, n, items: some });
 			}
