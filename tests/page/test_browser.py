@@ -396,7 +396,9 @@ def test_a_double_click_is_one_and_the_way_back_closes_a_dialog(tab, taught):
 def test_of_two_cameras_the_chosen_one_is_remembered(playwright, taught):
     flags = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream=device-count=2"]
     count = """() => {
-        const {mediaDevices} = navigator, open = mediaDevices.getUserMedia.bind(mediaDevices);
+        const {mediaDevices} = navigator;
+        if (!mediaDevices) return;  // of a page that is empty
+        const open = mediaDevices.getUserMedia.bind(mediaDevices);
         window.opened = [];
         mediaDevices.getUserMedia = async (wish) => {
             const live = opened.filter(([track]) => track.readyState === "live").length;
