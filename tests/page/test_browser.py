@@ -351,13 +351,14 @@ def test_drop_paste_and_what_was_said_is_undone(tab, taught):
     one = tab(taught.url).open("#/look")
     give = """([kind, bytes]) => {
         const data = new DataTransfer();
-        data.items.add(new File([Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0))], "a.jpg", {type: "image/jpeg"}));
+        const content = Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0));
+        data.items.add(new File([content], "a.jpg", {type: "image/jpeg"}));
         const more = kind === "paste" ? {clipboardData: data} : {dataTransfer: data};
         const event = kind === "paste" ? new ClipboardEvent(kind, {bubbles: true, ...more}) : null;
         const target = document.querySelector("xlda-stage");
         for (const name of event ? [] : ["dragover", "drop"]) {
-            const isTaken = !target.dispatchEvent(new DragEvent(name, {bubbles: true, cancelable: true, ...more}));
-            if (!isTaken) throw new Error("the browser would open the photo itself");
+            const dragged = new DragEvent(name, {bubbles: true, cancelable: true, ...more});
+            if (target.dispatchEvent(dragged)) throw new Error("the browser would open the photo itself");
         }
         if (event) target.dispatchEvent(event);
     }"""

@@ -5,7 +5,7 @@ import {
 import { teach } from "./outbox.js";
 import { difference, greyOf, prepared } from "./photos.js";
 
-const BETWEEN = 200;  // ms: at most five photos a second
+const BETWEEN = 200;  // ms: five photos a second
 const DIFFERS = 3.5;  // grey values
 const [SIDE, SMALL] = [1600, 200];  // pixels
 const SHOWN = 60;
@@ -107,7 +107,7 @@ define("teach", class extends Screen {
 			if (learned === false) {
 				const why = codes.map((code) => t(`warn.${code}`, other)).join(" ");
 				mark("warned", "warn", why);
-				return this.put({ says: why });
+				return this.put({ says: why, undo: false });
 			}
 			tile.seq = seq;
 			mark("taught", "yes");
