@@ -97,6 +97,15 @@ def taught(shop_files, shop, tmp_path):
     return shop()
 
 
+@pytest.fixture(scope="module")
+def looked_at(shop_files, tmp_path_factory):
+    """The same, for all tests that teach nothing."""
+    folder = tmp_path_factory.mktemp("looked at")
+    shutil.copytree(shop_files, folder, dirs_exist_ok=True)
+    with running(folder / "shop.xlda", backbone="efficientnet-lite0", program=program()) as service:
+        yield service
+
+
 def eventually(condition):
     until = time.monotonic() + SOON
     while not condition():
@@ -347,7 +356,7 @@ def test_without_https_there_is_no_camera_and_all_else_works(tab, shop):
     assert service.counts() == {"tea": 3, "ball": 3}
 
 
-def test_drop_paste_and_what_was_said_is_undone(tab, taught):
+def test_drop_and_paste_undo_what_was_said_and_click_twice(tab, taught):
     one = tab(taught.url).open("#/look")
     give = """([kind, bytes]) => {
         const data = new DataTransfer();
@@ -376,9 +385,7 @@ def test_drop_paste_and_what_was_said_is_undone(tab, taught):
         one.says(f"Done again: {said}")
     assert taught.counts() == counts
 
-
-def test_a_double_click_is_one_and_the_way_back_closes_a_dialog(tab, taught):
-    one = tab(taught.url).open("#/classes")
+    one.go("#/classes")  # a double click is one, and the way back closes a dialog
     one.page.get_by_role("link", name="ball").click()
     one.find("rename").dblclick()
     one.page.get_by_role("heading", name="A new name").wait_for()
@@ -394,7 +401,7 @@ def test_a_double_click_is_one_and_the_way_back_closes_a_dialog(tab, taught):
     assert taught.counts() == {"tea": 4, "key": 4}
 
 
-def test_of_two_cameras_the_chosen_one_is_remembered(playwright, taught):
+def test_of_two_cameras_the_chosen_one_is_remembered(playwright, looked_at):
     flags = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream=device-count=2"]
     count = """() => {
         const {mediaDevices} = navigator;
@@ -409,7 +416,7 @@ def test_of_two_cameras_the_chosen_one_is_remembered(playwright, taught):
         };
     }"""
     with launched(playwright, flags=flags) as browser:
-        one = Tab(browser, taught.url)
+        one = Tab(browser, looked_at.url)
         one.page.add_init_script(f"({count})()")
         one.open("#/look")
         one.find("camera-on").click()
@@ -436,7 +443,7 @@ SCREENS = ["look", "teach", "review", "classes", "class", "pairs", "knows", "his
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_axe_finds_nothing(tab, taught, size):
+def test_axe_finds_nothing(tab, looked_at, size):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found = []
 
@@ -445,11 +452,11 @@ def test_axe_finds_nothing(tab, taught, size):
             nodes = [node["html"][:150] for node in violation["nodes"][:3]]
             found.append(f"{what}: {violation['id']}: {nodes}")
 
-    one = tab(taught.url, size).open("#/look")
+    one = tab(looked_at.url, size).open("#/look")
     for scheme in ("light", "dark"):
         one.page.emulate_media(color_scheme=scheme)
         for screen in SCREENS:
-            one.go(f"#/{screen}/{taught.id_of('tea')}" if screen == "class" else f"#/{screen}")
+            one.go(f"#/{screen}/{looked_at.id_of('tea')}" if screen == "class" else f"#/{screen}")
             settle(one, screen)
             judge(one, f"{screen}, {scheme}")
             if screen == "look":
