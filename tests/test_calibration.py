@@ -413,6 +413,12 @@ def test_confirmed_answers_move_it(clf, data, tmp_path, rng):
     unknown = clf.p_known(drifted[half]).mean()
     clf.confirm(drifted[half], [None] * half.sum())
     assert clf.p_known(drifted[half]).mean() < unknown
+    clf._unconfirm(drifted[half], [None] * half.sum())
+    assert clf.p_known(drifted[half]).mean() == pytest.approx(unknown, abs=1e-6)
+    clf._unconfirm(drifted[~half][::-1], truth[~half][::-1])
+    assert rejected(clf) == before
+    clf._unconfirm(drifted[half], truth[half])  # of which nobody has said anything
+    assert rejected(clf) == before
     with pytest.raises(UnknownClassError, match="which is not known"):
         clf.confirm(queries[:1], [12345])
     with pytest.raises(ValueError, match="y has 2 entries; X has 1"):
@@ -667,3 +673,35 @@ def test_samples_taken_out_are_answered_as_by_a_classifier_that_never_had_them()
     np.testing.assert_array_equal(clf.means_, before)
     assert clf._labels_without(X, y.tolist(), numbers) == [None] * 80  # no class has any left
     assert clf._labels_without(X, y.tolist(), folds, lambda: True) == [None] * 80
+
+
+@pytest.mark.parametrize("model", ["bayes", "lda"])
+def test_of_many_classes_samples_are_taken_out_without_a_copy(model):
+    rng = np.random.default_rng(4)
+    n_classes, of_each, width = 300, 4, 16
+    numbers = np.repeat(np.arange(n_classes), of_each)
+    centres = rng.normal(scale=4.0, size=(n_classes, width))
+    X = (centres[numbers] + rng.normal(size=(len(numbers), width))).astype(np.float32)
+    wrong = rng.choice(len(X), 30, replace=False)
+    y = numbers.copy()
+    y[wrong] = (y[wrong] + 7) % n_classes
+    clf = XLDA(model=model, power=None).fit(X, y)
+    clf.partial_fit(X[:40] + 0.1, y[:40])  # some rows have changed since the head was made
+    asked = X[40:]
+    before = clf.predict_proba(asked[:20])
+    folds = np.arange(len(asked)) % 10
+    found = np.array(clf._labels_about_without(asked, y[40:].tolist(), folds), object)
+    for fold in range(10):
+        out = np.flatnonzero(folds == fold)
+        rest = np.setdiff1d(np.arange(len(X)), 40 + out)
+        other = XLDA(model=model, power=None).fit(X[rest], y[rest]).partial_fit(X[:40] + 0.1, y[:40])
+        sure = found[out] != None  # noqa: E711 (an array)
+        assert sure.mean() > 0.5
+        assert (found[out][sure] == other.predict(asked[out])[sure]).mean() > 0.97
+    late = wrong[wrong >= 40]
+    is_told = [found[place - 40] is not None and found[place - 40] != y[place] for place in late]
+    assert np.mean(is_told) > 0.6
+    np.testing.assert_array_equal(clf.predict_proba(asked[:20]), before)
+    alone = np.arange(n_classes)
+    one_each = XLDA(model=model, power=None).fit(centres.astype(np.float32), alone)
+    assert one_each._labels_about_without(centres[:9], alone[:9].tolist(), alone[:9]) == [None] * 9

@@ -539,8 +539,12 @@ def test_a_confirmation_teaches_only_where_it_adds_something(tmp_path, network):
         assert asked["probability"] > 0.9
         before = service.counts()
         sure = service.post(f"/v1/predictions/{asked['id']}/feedback", json={"correct": True})
-        assert sure["taught"] is False
+        assert (sure["taught"], sure["noted"]) == (False, True)
         assert service.counts() == before
+        strange = service.post(f"/v1/predictions/{asked['id']}/feedback", json={"unknown": True})
+        undone = service.undo(strange["seq"], sure["seq"])
+        assert undone["undid"]["operation"] == "feedback"
+        assert service.undo(undone["seq"])["seq"] > undone["seq"]  # said again
     with running(tmp_path / "unsure.xlda", backbone=network) as service:
         service.teach("red", photo("red", 1))
         asked = service.predict(photo("red", 99))
@@ -785,6 +789,16 @@ def test_the_model(taught):
     taught.post("/v1/predict", content=npy(np.zeros((1, 6), np.float32) + 0.1), headers=named)
 
 
+def check_caching(service, path, kept):
+    """A browser may keep a photo, and has no other sent where it has the same."""
+    first = service.http.get(path)
+    assert first.headers["cache-control"] == kept
+    again = service.http.get(path, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+    other = service.http.get(path, headers={"If-None-Match": '"another"'})
+    assert (other.status_code, other.content) == (200, first.content)
+
+
 def test_photos(taught):
     sample = taught.teach("red", photo("red", 600, (900, 700)))
     from PIL import Image
@@ -794,6 +808,8 @@ def test_photos(taught):
     assert max(whole.size) == 512
     assert not whole.getexif()
     small = Image.open(io.BytesIO(taught.get(f"/v1/samples/{sample['id']}/photo?size=256")))
+    check_caching(taught, f"/v1/samples/{sample['id']}/photo?size=256", "private, max-age=86400, immutable")
+    check_caching(taught, f"/v1/classes/{sample['class_id']}/photo", "private, no-cache")
     assert max(small.size) == 256
     assert taught.get(f"/v1/classes/{sample['class_id']}/photo")[:3] == b"\xff\xd8\xff"
     taught.get("/v1/samples/1-0123456789abcdef/photo", 404)

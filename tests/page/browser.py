@@ -33,9 +33,9 @@ class Camera:
 
 
 @contextmanager
-def launched(playwright, camera=None):
+def launched(playwright, camera=None, flags=()):
     """Debian's chromium, which reaches nothing but this machine."""
-    flags = [f"--host-resolver-rules={','.join(NOWHERE)}"]
+    flags = [f"--host-resolver-rules={','.join(NOWHERE)}", *flags]
     if camera is not None:
         flags += [
             "--use-fake-ui-for-media-stream",

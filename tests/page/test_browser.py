@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import subprocess
 import time
@@ -30,8 +31,14 @@ def camera(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(camera):
-    with sync_api.sync_playwright() as playwright, launched(playwright, camera) as browser:
+def playwright():
+    with sync_api.sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playwright, camera):
+    with launched(playwright, camera) as browser:
         yield browser
 
 
@@ -88,6 +95,15 @@ def shop_files(tmp_path_factory):
 def taught(shop_files, shop, tmp_path):
     shutil.copytree(shop_files, tmp_path, dirs_exist_ok=True)
     return shop()
+
+
+@pytest.fixture(scope="module")
+def looked_at(shop_files, tmp_path_factory):
+    """The same, for all tests that teach nothing."""
+    folder = tmp_path_factory.mktemp("looked at")
+    shutil.copytree(shop_files, folder, dirs_exist_ok=True)
+    with running(folder / "shop.xlda", backbone="efficientnet-lite0", program=program()) as service:
+        yield service
 
 
 def eventually(condition):
@@ -340,11 +356,94 @@ def test_without_https_there_is_no_camera_and_all_else_works(tab, shop):
     assert service.counts() == {"tea": 3, "ball": 3}
 
 
+def test_drop_and_paste_undo_what_was_said_and_click_twice(tab, taught):
+    one = tab(taught.url).open("#/look")
+    give = """([kind, bytes]) => {
+        const data = new DataTransfer();
+        const content = Uint8Array.from(atob(bytes), (one) => one.charCodeAt(0));
+        data.items.add(new File([content], "a.jpg", {type: "image/jpeg"}));
+        const more = kind === "paste" ? {clipboardData: data} : {dataTransfer: data};
+        const event = kind === "paste" ? new ClipboardEvent(kind, {bubbles: true, ...more}) : null;
+        const target = document.querySelector("xlda-stage");
+        for (const name of event ? [] : ["dragover", "drop"]) {
+            const dragged = new DragEvent(name, {bubbles: true, cancelable: true, ...more});
+            if (target.dispatchEvent(dragged)) throw new Error("the browser would open the photo itself");
+        }
+        if (event) target.dispatchEvent(event);
+    }"""
+    for kind, product in (("drop", "tea"), ("paste", "ball")):
+        one.page.evaluate(give, [kind, base64.b64encode(photo(product, 9)).decode()])
+        verdict(one, "sure", product)
+        assert one.page.locator("xlda-stage.over").count() == 0
+    counts = taught.counts()
+    for key, said in (("u", "It is something unknown"), ("x", "It is not “ball”")):
+        one.press(key)
+        one.says(said)
+        one.press("Control+z")
+        one.says(f"Undone: {said}")
+        one.press("Control+Shift+z")
+        one.says(f"Done again: {said}")
+    assert taught.counts() == counts
+
+    one.go("#/classes")  # a double click is one, and the way back closes a dialog
+    one.page.get_by_role("link", name="ball").click()
+    one.find("rename").dblclick()
+    one.page.get_by_role("heading", name="A new name").wait_for()
+    one.page.go_back()
+    one.page.locator(".card", has_text="ball").wait_for()
+    assert one.page.locator("dialog").count() == 0
+    one.page.go_forward()
+    one.find("remove").dblclick()
+    one.says("“ball” removed")
+    one.page.locator(".card", has_text="tea").wait_for()
+    one.page.wait_for_timeout(300)
+    assert one.page.locator(".note.bad").count() == 0
+    assert taught.counts() == {"tea": 4, "key": 4}
+
+
+def test_of_two_cameras_the_chosen_one_is_remembered(playwright, looked_at):
+    flags = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream=device-count=2"]
+    count = """() => {
+        const {mediaDevices} = navigator;
+        if (!mediaDevices) return;  // of a page that is empty
+        const open = mediaDevices.getUserMedia.bind(mediaDevices);
+        window.opened = [];
+        mediaDevices.getUserMedia = async (wish) => {
+            const live = opened.filter(([track]) => track.readyState === "live").length;
+            const stream = await open(wish);
+            opened.push([stream.getVideoTracks()[0], live]);
+            return stream;
+        };
+    }"""
+    with launched(playwright, flags=flags) as browser:
+        one = Tab(browser, looked_at.url)
+        one.page.add_init_script(f"({count})()")
+        one.open("#/look")
+        one.find("camera-on").click()
+        which = one.page.get_by_label("Which camera")
+        which.wait_for()
+        ids = which.evaluate("(node) => [...node.options].map(({value}) => value)")
+        assert len(set(ids)) == 2
+        other = next(one_id for one_id in ids if one_id != which.input_value())
+        which.select_option(other)
+        shown = "document.querySelector('video').srcObject.getVideoTracks()[0].getSettings().deviceId"
+        one.until(f"(id) => document.querySelector('video').srcObject && {shown} === id", other)
+        assert one.page.evaluate("opened.map(([track, live]) => live)") == [0, 0]  # the old one had ended
+        one.page.reload()
+        which.wait_for()
+        assert which.input_value() == other
+        assert one.page.evaluate(shown) == other
+        one.find("camera-off").click()
+        one.until("() => opened.every(([track]) => track.readyState === 'ended')")
+        one.close()
+        one.check()
+
+
 SCREENS = ["look", "teach", "review", "classes", "class", "pairs", "knows", "history"]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_axe_finds_nothing(tab, taught, size):
+def test_axe_finds_nothing(tab, looked_at, size):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found = []
 
@@ -353,11 +452,11 @@ def test_axe_finds_nothing(tab, taught, size):
             nodes = [node["html"][:150] for node in violation["nodes"][:3]]
             found.append(f"{what}: {violation['id']}: {nodes}")
 
-    one = tab(taught.url, size).open("#/look")
+    one = tab(looked_at.url, size).open("#/look")
     for scheme in ("light", "dark"):
         one.page.emulate_media(color_scheme=scheme)
         for screen in SCREENS:
-            one.go(f"#/{screen}/{taught.id_of('tea')}" if screen == "class" else f"#/{screen}")
+            one.go(f"#/{screen}/{looked_at.id_of('tea')}" if screen == "class" else f"#/{screen}")
             settle(one, screen)
             judge(one, f"{screen}, {scheme}")
             if screen == "look":

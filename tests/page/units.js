@@ -92,6 +92,24 @@ export async function of_ten_thousand_rows_those_in_sight_are_in_the_document() 
 	list.end();
 }
 
+export async function pictures_are_loaded_once_they_do_not_fly_past() {
+	const create = () => {
+		const image = new Image();
+		image.dataset.src = "data:,";
+		return image;
+	};
+	const { host, list } = listed(10_000, { create });
+	const loaded = () => [...host.children].filter((image) => image.src).length;
+	const n = loaded();
+	if (!n || n < host.children.length) throw new Error("those that are shown at first are not loaded");
+	scrollTo(0, 100_000);
+	await frame();
+	same(loaded(), 0);
+	await new Promise((resolve) => setTimeout(resolve, 300));
+	same(loaded(), host.children.length);
+	list.end();
+}
+
 export async function elements_stay_with_their_keys_and_in_the_order_of_the_rows() {
 	const { host, list, rows, made, texts } = listed(8);
 	const kept = list.node("row 3");
@@ -150,7 +168,7 @@ export async function pages_are_read_one_by_one_and_again_as_far_as_before() {
 		asked.push(after);
 		const at = Number(after);
 		return { items: [at, at + 1], next: at < 4 ? String(at + 2) : null };
-	}, (items, first) => shown.push([items, first.items]));
+	}, "items", (items, first) => shown.push([items, first.items]));
 	await load();
 	await more();
 	await load();
@@ -184,6 +202,32 @@ export async function a_photo_is_scaled_down_and_a_small_one_is_sent_as_it_is() 
 	const scaled = await prepared(await file(drawn(3200, 800, 60, 20), "image/png"));
 	const { width, height } = await createImageBitmap(scaled);
 	same([width, height, scaled.type], [1600, 400, "image/jpeg"]);
+}
+
+/** A JPEG file that is said to lie on its side. */
+async function turned(width, height) {
+	const canvas = drawn(width, height, 60, 0);
+	const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg"));
+	const exif = [0xff, 0xe1, 0, 34, 69, 120, 105, 102, 0, 0, 77, 77, 0, 42, 0, 0, 0, 8, 0, 1,
+		1, 18, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0];
+	return new Blob([blob.slice(0, 2), new Uint8Array(exif), blob.slice(2)], { type: "image/jpeg" });
+}
+
+export async function a_large_jpeg_is_scaled_and_upright_whether_or_not_the_browser_can_read_it_small() {
+	const small = await turned(1500, 800);
+	if ((await prepared(small)) !== small) throw new Error("a small one was changed");
+	const large = await turned(4000, 2000);
+	const { ImageDecoder } = window;
+	for (const known of [ImageDecoder, undefined]) {
+		window.ImageDecoder = known;
+		const { width, height } = await createImageBitmap(await prepared(large));
+		if (height > 1600 || height < 1200 || Math.abs(height / width - 2) > 0.01) {
+			throw new Error(`${width} x ${height}`);
+		}
+	}
+	window.ImageDecoder = ImageDecoder;
+	const broken = new Blob([large.slice(0, 60)], { type: "image/jpeg" });
+	if ((await prepared(broken)) !== broken) throw new Error("the service says what is wrong with it");
 }
 
 export async function a_burst_is_one_line_of_the_history() {

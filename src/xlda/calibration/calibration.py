@@ -90,6 +90,15 @@ class Calibration:
             given={},
         )
 
+    def without_confirmed(self, known: Evidence, unknown: Evidence) -> Calibration:
+        """The same without one answer for each of these: that which is most like it."""
+        return replace(
+            self,
+            confirmed=self.confirmed.without(known),
+            confirmed_unknown=self.confirmed_unknown.without(unknown),
+            given={},
+        )
+
     @classmethod
     def none(cls) -> Calibration:
         """Where nothing could be measured."""

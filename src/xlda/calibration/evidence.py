@@ -49,6 +49,16 @@ class Evidence:
         every = (self, *others)
         return Evidence(*(np.concatenate([getattr(one, name) for one in every]) for name in _FIELDS))
 
+    def without(self, others: Evidence) -> Evidence:
+        """The same without one for each of these: of the same truth, with the nearest scores."""
+        left = self
+        for scores, truth in zip(others.scores, others.truth, strict=True):
+            same = np.flatnonzero(left.truth == truth)
+            if len(same):
+                distances = ((left.scores[same].astype(np.float64) - scores) ** 2).sum(axis=1)
+                left = left.taken(np.arange(len(left)) != same[distances.argmin()])
+        return left
+
     def weighing(self, total: float) -> Evidence:
         """The same, with so much weight in all."""
         now = float(self.weights.sum())

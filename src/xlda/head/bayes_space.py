@@ -21,7 +21,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.one_thread import few_times
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.head.changed_rows import NewRows
+from xlda.head.changed_rows import ClassMeans, NewRows
 from xlda.head.class_spread import ClassSpread, probes
 from xlda.head.count_table import CountTable, groups_of
 from xlda.head.covariance import Whitening
@@ -136,7 +136,7 @@ class BayesSpace:
 
     # -- rows
 
-    def with_rows(self, moments: Moments, rows: Rows, with_priors: bool) -> tuple[BayesSpace, NewRows]:
+    def with_rows(self, moments: ClassMeans, rows: Rows, with_priors: bool) -> tuple[BayesSpace, NewRows]:
         """Rows as `moments` has them now, and the space that they are in: it may have grown by directions."""
         counts = moments.counts_of(rows)
         raw = moments.means_from(self.centre, rows)

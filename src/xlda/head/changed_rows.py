@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+
+
+class ClassMeans(Protocol):
+    """What rows are made from: the moments, or some of them."""
+
+    def counts_of(self, rows: Rows | slice) -> Array:
+        """Samples of each class in `rows`."""
+        ...
+
+    def means_from(self, point: Array, rows: Rows | slice) -> Array:
+        """Their means less `point`, (n, d)."""
+        ...
 
 
 class NewRows(NamedTuple):

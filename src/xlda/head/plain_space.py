@@ -14,7 +14,7 @@ import numpy as np
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.one_thread import few_times
 from xlda._internal.threads import in_parallel_with_blas, parts_for
-from xlda.head.changed_rows import NewRows
+from xlda.head.changed_rows import ClassMeans, NewRows
 from xlda.moments import Moments
 
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
@@ -59,11 +59,11 @@ class PlainSpace:
         lengths: Array = np.einsum("ij,ij->i", differences @ self.inverse, differences)
         return lengths
 
-    def with_rows(self, moments: Moments, rows: Rows, with_priors: bool) -> tuple[PlainSpace, NewRows]:
+    def with_rows(self, moments: ClassMeans, rows: Rows, with_priors: bool) -> tuple[PlainSpace, NewRows]:
         """Rows as `moments` has them now, and the space that they are in."""
         return self, self.rows_of(moments, rows, with_priors)
 
-    def rows_of(self, moments: Moments, rows: Rows | slice, with_priors: bool) -> NewRows:
+    def rows_of(self, moments: ClassMeans, rows: Rows | slice, with_priors: bool) -> NewRows:
         """Weights, bias and half norm of `rows` as `moments` has them now."""
         means = moments.means_from(self.centre, rows)
         counts = moments.counts_of(rows)

@@ -21,6 +21,7 @@ from xlda.calibration.confirmed import confirmed_evidence
 from xlda.calibration.figures import TEMPERATURE, shares
 from xlda.calibration.folds import BEST
 from xlda.head.head import Head
+from xlda.head.without import FewClasses, head_without
 from xlda.inputs import checked_embeddings
 from xlda.labels import Label
 from xlda.model import Model
@@ -165,6 +166,38 @@ class Calibrating(Predictor):
                     found[place] = label
         return found
 
+    def _labels_about_without(
+        self,
+        X: ArrayLike,
+        y: Sequence[Label],
+        folds: Array,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> list[Label | None]:
+        """As `_labels_without`, but what all classes have in common stays as it is: milliseconds a fold.
+
+        That takes no copy of the model, and is for one of many classes, where some samples more or less
+        hardly count. None for all where a layer was converted.
+        """
+        head, embeddings = self._current_head(), checked_embeddings(self, X, self.power_)
+        found: list[Label | None] = [None] * len(embeddings)
+        if head.layer_rows is not None or getattr(head.space, "layer", None) is not None:
+            return found
+        rows = np.array([head.table.row_of.get(label, -1) for label in y], np.intp)
+        with self._locked("XLDA") as model:
+            classes = FewClasses.of(model.moments, np.unique(rows[rows >= 0]), head.centre)
+        centred = embeddings.astype(np.float64) - head.centre
+        for number in np.unique(folds):
+            if is_over():
+                break
+            out = np.flatnonzero((folds == number) & (rows >= 0))
+            rest = classes.without(centred[out], rows[out])
+            asked = out[rest.counts_of(rows[out]) > 0]
+            if len(asked):
+                thinner = head_without(head, rest, np.unique(rows[out]))
+                for place, label in zip(asked, _sure_labels(thinner, embeddings[asked]), strict=True):
+                    found[place] = label
+        return found
+
     def confirm(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Tell which answers were right: y (n_samples,) are the true labels, None for none of the known.
 
@@ -181,6 +214,20 @@ class Calibrating(Predictor):
         known, unknown = confirmed_evidence(head, embeddings, truth)
         with self._locked("confirm") as model:
             model.calibration = (model.calibration or calibration).with_confirmed(known, unknown)
+        return self
+
+    def _unconfirm(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Take back what `confirm` was told of each of these, as far as it is still known.
+
+        It is found again as that with the same truth whose scores are nearest to those of now.
+        """
+        truth = list(np.asarray(y, dtype=object).ravel())
+        known, unknown = confirmed_evidence(
+            self._current_head(), checked_embeddings(self, X, self.power_), truth
+        )
+        with self._locked("confirm") as model:
+            if model.calibration is not None:
+                model.calibration = model.calibration.without_confirmed(known, unknown)
         return self
 
     def _current_calibration(self) -> Calibration | None:

@@ -25,6 +25,7 @@ from xlda.service.requests_in import (
     answered,
     asker_of,
     ids_of,
+    is_known,
     json_of,
     only_fields,
     scoped,
@@ -60,6 +61,7 @@ PHOTO: dict[int | str, Any] = {
         "description": "A JPEG file.",
     },
     204: {"description": "There is none, and `missing=empty` was asked."},
+    304: {"description": "It is the one that `If-None-Match` names."},
 }
 
 
@@ -67,7 +69,8 @@ PHOTO: dict[int | str, Any] = {
 async def model(request: Request) -> Response:
     """What the model is, how good it is, and what is kept of what."""
     service, scopes = service_of(request), request.scope["xlda.token"].all_scopes
-    return JSONResponse({**await service.read(lambda: described(service)), "scopes": scopes})
+    about = {"scopes": scopes, "can_pair": request.app.state.tokens is not None}
+    return JSONResponse({**await service.read(lambda: described(service)), **about})
 
 
 def described(service: Service) -> dict[str, Any]:
@@ -292,6 +295,8 @@ async def settings(request: Request) -> Response:
 
 
 PhotoSize = Annotated[int, Query(ge=16, le=512)]
+FOR_A_DAY = "private, max-age=86400, immutable"  # of one sample or answer: it never changes
+ASKED_EACH_TIME = "private, no-cache"  # the newest of a class
 Missing = Annotated[Literal["empty"] | None, Query()]  # 204 instead of 404, which a browser calls an error
 
 
@@ -313,7 +318,7 @@ async def photo_of_sample(
         "WHERE samples.number = ?1 AND id = ?2 AND up.parent IS NULL AND is_current"
     )
     number = sample_number(sample_id)
-    return await _photo(request, query, (number, sample_id), size, missing)
+    return await _photo(request, query, (number, sample_id), size, missing, FOR_A_DAY)
 
 
 @router.get(
@@ -331,7 +336,7 @@ async def photo_of_class(
         "tree.number) SELECT photo FROM samples WHERE home IN (SELECT number FROM tree) AND photo IS NOT "
         "NULL ORDER BY number DESC LIMIT 1"
     )
-    return await _photo(request, query, (class_id,), size, missing)
+    return await _photo(request, query, (class_id,), size, missing, ASKED_EACH_TIME)
 
 
 @router.get(
@@ -345,22 +350,31 @@ async def photo_of_review(
     """The photo of an answer to look at."""
     if "-" in item_id:  # a sample that contradicts others
         return await photo_of_sample(request, item_id, size, missing)
-    return await _photo(request, "SELECT photo FROM review WHERE id = ?", (item_id,), size, missing)
+    query = "SELECT photo FROM review WHERE id = ?"
+    return await _photo(request, query, (item_id,), size, missing, FOR_A_DAY)
 
 
 async def _photo(
-    request: Request, query: str, names: tuple[Any, ...], size: int, missing: str | None
+    request: Request, query: str, names: tuple[Any, ...], size: int, missing: str | None, kept: str
 ) -> Response:
+    """A photo, which the browser may keep; `kept` says for how long. No answer where it has the same one."""
     service = service_of(request)
 
-    def read() -> bytes | None:
+    def read() -> tuple[str, bytes | None]:
         rows = service.engine.rows(query, names)
-        content = service.engine.photos.read(rows[0][0]) if rows and rows[0][0] else None
-        return small_jpeg(content, size) if content is not None and size < 512 else content
+        name = (rows[0][0] if rows else None) or ""
+        tag = f'"{name[:32]}-{size}"'
+        content = service.engine.photos.read(name) if name else None
+        if content is None or is_known(request, tag) or size == 512:
+            return tag, content
+        return tag, small_jpeg(content, size)
 
-    content = await service.read(read)
+    tag, content = await service.read(read)
     if content is None and missing is not None:
         return Response(status_code=204)
     if content is None:
         raise Problem(404, "There is no photo of it.")
-    return Response(content, media_type="image/jpeg")
+    headers = {"ETag": tag, "Cache-Control": kept}
+    if is_known(request, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="image/jpeg", headers=headers)

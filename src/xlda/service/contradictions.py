@@ -14,7 +14,7 @@ from xlda.service.database import ROOTS
 from xlda.service.machine import Machine
 
 MOST = 1000  # samples that are looked at: the newest
-MOST_CLASSES = 5000  # with more, the copy of the model that it takes would be too large for a small machine
+MANY_CLASSES = 5000  # with more, no copies of the model are made for it, and they hardly differ from it
 N_FOLDS = 10  # so many times, some are taken out of what was learned
 
 
@@ -39,19 +39,17 @@ class CheckedSample(NamedTuple):
 def contradictions(
     machine: Machine, reading: Callable[[], apsw.Connection], is_over: Callable[[], bool]
 ) -> list[Contradiction]:
-    """All of the newest samples. It takes seconds; learning and predicting go on meanwhile.
-
-    None are looked for in a model of very many classes.
-    """
-    if len(machine.label_of) > MOST_CLASSES:
-        return []
+    """All of the newest samples. It takes seconds; learning and predicting go on meanwhile."""
     with closing(reading()) as db:
         samples = [one for one in _newest(db) if one.class_id in machine.label_of]
     if len({one.class_id for one in samples}) < 2 or not machine.is_started:
         return []
     labels = [machine.label_of[one.class_id] for one in samples]
     embeddings = np.stack([one.embedding for one in samples])
-    taken_for = machine.classifier._labels_without(embeddings, labels, _folds(samples), is_over)
+    classifier = machine.classifier
+    has_many = len(machine.label_of) > MANY_CLASSES
+    labels_without = classifier._labels_about_without if has_many else classifier._labels_without
+    taken_for = labels_without(embeddings, labels, _folds(samples), is_over)
     id_of = {label: class_id for class_id, label in list(machine.label_of.items())}
     return [
         Contradiction(one.id, one.class_id, id_of[found])

@@ -180,7 +180,13 @@ class Machine:
         self._identity = BackboneIdentity.from_json(identity)
 
     def _confirm(self, class_id: str | None, embedding: str) -> None:
+        self._tell_of_answer("confirm", class_id, embedding)
+
+    def _unconfirm(self, class_id: str | None, embedding: str) -> None:
+        self._tell_of_answer("_unconfirm", class_id, embedding)
+
+    def _tell_of_answer(self, method: str, class_id: str | None, embedding: str) -> None:
         calibration = self.classifier._model.calibration if self.is_started else None
         if calibration is not None and calibration.can_tell and (not class_id or class_id in self.label_of):
             truth = None if class_id is None else self.label_of[class_id]
-            self.classifier.confirm(unpacked(embedding)[None], np.array([truth], object))
+            getattr(self.classifier, method)(unpacked(embedding)[None], np.array([truth], object))

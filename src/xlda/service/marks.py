@@ -1,4 +1,4 @@
-"""What people say that teaches nothing: settled, ignored, right as it is, a wrong answer, a setting.
+"""What people say that teaches nothing: settled, ignored, right as it is, a right or wrong answer, a setting.
 
 Each is an effect of an event, `[kind, id, before, after]`, so that it is undone as any other.
 """
@@ -13,7 +13,7 @@ from xlda.service.database import one
 from xlda.service.problems import Problem
 from xlda.service.review import IGNORED as IGNORED
 
-SETTLED, KEPT, ANSWER, SETTING = "settled", "kept", "answer", "setting"
+SETTLED, KEPT, ANSWER, SETTING, CONFIRMED = "settled", "kept", "answer", "setting", "confirmed"
 SETTINGS = "setting "  # what names of settings begin with, among the facts
 
 
@@ -40,6 +40,12 @@ def note_answer(change: Transaction, class_id: str | None, is_right: bool, n: in
         change.db.execute("INSERT INTO answers(event, class, is_right, n) VALUES (?, ?, ?, ?)", row)
 
 
+def confirm(change: Transaction, class_id: str | None, embedding: str) -> None:
+    """An answer was right, or there was no right one: the model is told how sure it may be."""
+    change.steps.append(["confirm", class_id, embedding])
+    change.of_marks.append([CONFIRMED, class_id, None, embedding])
+
+
 def set_setting(change: Transaction, name: str, value: Any) -> None:
     """Remember a choice."""
     before = change.fact(SETTINGS + name)
@@ -55,6 +61,8 @@ def turn_round(change: Transaction, effects: list[list[Any]]) -> None:
             n_back += _set_settled(change, its_id, before)
         elif kind == SETTING:
             change.set_fact(SETTINGS + its_id, before)
+        elif kind == CONFIRMED:
+            change.steps.append(["confirm", its_id, before] if before else ["unconfirm", its_id, after])
         elif kind in (IGNORED, KEPT):
             row = (int(bool(before)), kind, its_id)
             n_back += 1

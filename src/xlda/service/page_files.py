@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from xlda.service.problems import Problem
-from xlda.service.requests_in import service_of
+from xlda.service.requests_in import is_known, service_of
 
 FOLDER = Path(__file__).with_name("page")
 KINDS = {
@@ -50,8 +50,7 @@ async def _file(request: Request, name: str) -> Response:
         raise Problem(404, "The page has no such file.")
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Content-Security-Policy": POLICY}
-    known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
-    if known & {tag, "*"}:
+    if is_known(request, tag):
         return Response(status_code=304, headers=headers)
     return Response(content, headers=headers, media_type=kind)
 

@@ -152,10 +152,10 @@ def confirm(class_id: str | None, embedding: Array, said: str) -> ChangePlan:
 
     def plan(change: Transaction) -> dict[str, Any]:
         row = None if class_id is None else change.class_of(class_id)
-        change.steps.append(["confirm", class_id, packed(embedding)])
+        marks.confirm(change, class_id, packed(embedding))
         marks.note_answer(change, class_id, True)
         change.about |= {"said": said, "class_id": class_id, "label": None if row is None else str(row.label)}
-        return {"taught": False}
+        return {"taught": False, "noted": True}
 
     return plan
 
@@ -168,7 +168,7 @@ def deny(class_id: str) -> ChangePlan:
         marks.note_answer(change, row.id, False)
         change.of_marks.append([marks.ANSWER, row.id, 0, 1])  # so that it can be undone
         change.about |= {"said": "not", "class_id": row.id, "label": str(row.label)}
-        return {"taught": False}
+        return {"taught": False, "noted": True}
 
     return plan
 

@@ -61,6 +61,12 @@ def scoped(scope: str) -> Any:
     return Depends(check)
 
 
+def is_known(request: Request, tag: str) -> bool:
+    """Whether the asker has what this tag stands for already."""
+    known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    return not known.isdisjoint({tag, "*"})
+
+
 async def body_of(request: Request) -> bytes:
     """The whole body, within the limit; for calls that ask for it once."""
     pieces, is_whole = [], False

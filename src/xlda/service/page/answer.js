@@ -1,6 +1,6 @@
 import { define, icon, made, percent, photoOf, put, Screen, t } from "./kit.js";
 
-const STEADY = 700;  // ms until it is read out
+const STEADY = 700;  // ms
 
 define("answer", class extends Screen {
 	#rows = new Map();
@@ -13,8 +13,7 @@ define("answer", class extends Screen {
 		if (this.dataset.verdict !== verdict) this.put({ mark: icon(verdict) });
 		this.dataset.verdict = verdict;
 		this.put({ word, label: name, warned: codes.map((code) => t(`warn.${code}`)).join(" ") });
-		const rows = top.slice(0, 3).map((candidate) => this.#row(candidate));
-		if (rows.some((row, at) => row !== this.$.top.children[at]) || !rows.length) this.put({ top: rows });
+		this.put({ top: top.slice(0, 3).map((candidate) => this.#row(candidate)) });
 		if (like || !isPassing) {
 			const likes = (like ?? []).map(({ sample_id: id, label: name }) =>
 				made("like", { name, photo: photoOf("samples", id) }));

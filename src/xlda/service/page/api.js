@@ -3,7 +3,7 @@ import { t } from "./texts.js";
 export const hooks = {};
 
 function refused(status, detail = t("refused.other")) {
-	const said = t(`refused.${status}`);
+	const said = t(`refused.${status}`, { detail });
 	return Object.assign(new Error(/^refused/.test(said) ? detail : said), { status });
 }
 
@@ -35,7 +35,7 @@ export async function call(method, path, { query = {}, json, body, key, signal }
 	if (key) headers["Idempotency-Key"] = key;
 	const given = { method, headers, signal, body: json ? JSON.stringify(json) : body };
 	const answer = await fetch(`${path}?${asked}`, given).catch(() => signal?.throwIfAborted());
-	if (!answer || [502, 504].includes(answer.status)) {  // or a proxy with nobody behind it
+	if (!answer || [502, 504].includes(answer.status)) {  // or nobody is behind a proxy
 		hooks.gone();
 		throw refused(0);
 	}

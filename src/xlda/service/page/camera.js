@@ -3,7 +3,7 @@ import { jpegOf } from "./photos.js";
 const SIZE = { width: { ideal: 1280 }, height: { ideal: 960 } };
 const open = (more) => navigator.mediaDevices.getUserMedia({ video: { ...SIZE, ...more } });
 
-// The one camera of the page. Only this needs https or localhost.
+// Only this needs https or localhost.
 export const camera = {
 	isPossible: Boolean(isSecureContext && navigator.mediaDevices),
 	changed() {},

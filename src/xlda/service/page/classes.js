@@ -14,10 +14,8 @@ export function card({ id, label, count }) {
 define("classes", class extends Screen {
 	begin() {
 		const { search } = this.$;
-		const pages = paged(async (after) => {
-			const { classes, next } = await get("v1/classes", { q: search.value.trim(), limit: 200, after });
-			return { items: classes, next };
-		}, (classes) => this.#show(classes));
+		const read = (after) => get("v1/classes", { q: search.value.trim(), limit: 200, after });
+		const pages = paged(read, "classes", (classes) => this.#show(classes));
 		this.tiles = tilesOf(this, { size: CARD, text: TEXT, make: card, nearEnd: pages.more });
 		this.load = () => pages.load();
 		search.oninput = () => pages.load(0);

@@ -4,10 +4,10 @@ export async function ask(name, values, prepare) {
 	const dialog = made(name, values);
 	const isFirm = "firm" in dialog.dataset;
 	document.body.append(dialog);
-	dialog.onclick = ({ target }) => {
-		if (target.closest("[data-close]") || (target === dialog && !isFirm)) dialog.close("");
+	dialog.onclick = ({ target, detail }) => {
+		if (target.closest("[data-close]") || (target === dialog && !isFirm && detail < 2)) dialog.close("");
 	};
-	dialog.oncancel = (event) => { if (isFirm) event.preventDefault(); };
+	if (isFirm) dialog.oncancel = (event) => event.preventDefault();
 	dialog.showModal();
 	prepare?.(dialog.$, dialog);
 	await new Promise((resolve) => (dialog.onclose = resolve));

@@ -14,14 +14,16 @@ export function made(name, values = {}) {
 	return Object.assign(box.firstElementChild, { $: box.$ });
 }
 
+const ATTRIBUTES = { a: "href", img: "src", polygon: "points", polyline: "points", use: "href" };
+
 // Text, elements or an address for parts; others are hidden.
 export function put({ $ }, values) {
 	for (const [part, value] of Object.entries(values)) {
 		const node = $[part];
 		node.hidden = !value;
 		if (node.hidden || value === true) continue;
-		if (node.localName === "img") node.src = value;
-		else if (node.localName === "a") node.href = value;
+		const attribute = ATTRIBUTES[node.localName];
+		if (attribute) node.setAttribute(attribute, value);
 		else node.replaceChildren(...[value].flat());
 	}
 }
@@ -39,14 +41,8 @@ export function translate(host) {
 	}
 }
 
-export const icon = (name) =>
-	svg("svg", { class: "icon", "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
+export const icon = (name) => made("icon", { use: `#i-${name}` });
 
-export function svg(tag, attributes, ...children) {
-	const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-	for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-	node.append(...children);
-	return node;
-}
+export const photoOf = (what, id, size = 256) => `v1/${what}/${id}/photo?size=${size}&missing=empty`;
 
-export const photoOf = (what, id) => `v1/${what}/${id}/photo?size=256&missing=empty`;
+export const thumbOf = (what, id) => photoOf(what, id, devicePixelRatio > 1 ? 256 : 128);

@@ -1,4 +1,4 @@
-import { act, dated, define, get, icon, made, noteError, Screen, t } from "./kit.js";
+import { act, dated, define, get, icon, made, Screen, t } from "./kit.js";
 
 export function described({ operation, said, n = 1, old, undoes, new: to, label }, found) {
 	const undone = found.get(undoes?.[0]);
@@ -41,7 +41,7 @@ define("history", class extends Screen {
 			hint: [dated(line.time), actor, undone && t("history.undone")].filter(Boolean).join(" · "),
 		});
 		const text = t(`done.${name}`, { what });
-		node.$.undo.onclick = () => act(text, "POST", "v1/events:undo", { seqs }).catch(noteError);
+		node.$.undo.onclick = () => act(text, "POST", "v1/events:undo", { seqs });
 		node.classList.toggle("undone", undone);
 		return node;
 	}

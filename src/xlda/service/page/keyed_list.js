@@ -1,17 +1,30 @@
-const AROUND = 400;  // pixels above and below what can be seen
-const [ABOVE, BELOW] = [80, 200];  // pixels that other things cover
+const AROUND = 400;  // pixels
+const FAST = 2.5;  // pixels a millisecond
 
-// Only what can be seen is in the document. Rows have a `key` and a `height`.
+// Only what can be seen is in the document. Rows have a `key` and a `height`. Pictures have a `data-src`,
+// and are loaded once the list does not fly past.
 export function keyedList(host, { create, nearEnd }) {
 	const nodes = new Map();
-	let [rows, frame] = [[], 0];
+	let [rows, frame, timer, lastSeen, lastAt, wanted] = [[], 0, 0, 0, 0];
+
+	function load(seen, at = performance.now()) {
+		const isFast = Math.abs(seen - lastSeen) > FAST * (at - lastAt);
+		[lastSeen, lastAt] = [seen, at];
+		clearTimeout(timer);
+		if (isFast) timer = setTimeout(draw, 100);
+		else for (const image of host.querySelectorAll("[data-src]")) {
+			image.src = image.dataset.src;
+			delete image.dataset.src;
+		}
+	}
 
 	function draw() {
 		frame = 0;
 		const seen = -host.getBoundingClientRect().top;
 		const end = seen + innerHeight + AROUND;
 		const shown = rows.filter(({ key, top, bottom }) =>
-			(bottom > seen - AROUND && top < end) || nodes.get(key)?.contains(document.activeElement));
+			(bottom > seen - AROUND && top < end) || key === wanted
+			|| nodes.get(key)?.contains(document.activeElement));
 		const keys = new Set(shown.map(({ key }) => key));
 		for (const [key, node] of nodes) {
 			if (keys.has(key)) continue;
@@ -27,6 +40,7 @@ export function keyedList(host, { create, nearEnd }) {
 			if (node === next) next = next.nextSibling;
 			else host.insertBefore(node, next);
 		}
+		load(seen);
 		if (!(rows.at(-1)?.top > end)) nearEnd?.();
 	}
 
@@ -34,7 +48,7 @@ export function keyedList(host, { create, nearEnd }) {
 	host.classList.add("keyed-list");
 	const way = new AbortController();
 	const { signal } = way;
-	for (const kind of ["scroll", "resize"]) addEventListener(kind, later, { passive: true, signal });
+	for (const kind of ["scroll", "resize"]) addEventListener(kind, later, { signal });
 
 	return {
 		node: (key) => nodes.get(key),
@@ -47,14 +61,11 @@ export function keyedList(host, { create, nearEnd }) {
 		},
 
 		reveal(key) {
-			const { top, bottom } = rows.find((row) => row.key === key);
-			const start = host.getBoundingClientRect().top;
-			const above = start + top - ABOVE;
-			const below = start + bottom + BELOW - innerHeight;
-			if (above < 0) scrollBy(0, above);
-			else if (below > 0) scrollBy(0, Math.min(above, below));
+			wanted = key;
 			draw();
-			return nodes.get(key);
+			const node = nodes.get(key);
+			node.scrollIntoView({ block: "nearest" });
+			return node;
 		},
 
 		end: () => way.abort(),

@@ -16,7 +16,7 @@ define("knows", class extends Screen {
 			classes: number(model.classes), samples: number(model.samples), free: megabytes(disk.free_bytes),
 			photos: disk.photos.kept ? megabytes(disk.photos.bytes) : t("knows.photos.none"),
 			chart: first ? chart(points, t("knows.chart", { first, last })) : t("knows.time.none"),
-			band: Boolean(first),
+			band: Boolean(first), pair: model.can_pair,
 		});
 		if (!expected) return this.put({ says: t("knows.too.little") });
 		const { accuracy, low, high } = expected.visit;

@@ -1,12 +1,11 @@
 import { pause, predict } from "./api.js";
 import { camera } from "./camera.js";
 
-const SIDE = 512;  // pixels: as much as is kept of a photo that is taught
-const BETWEEN = 75;  // ms from one frame to the next, at least
-const TOO_OLD = 250;  // ms from the frame to its answer
-const WHY_EVERY = 1200;  // ms between two answers that say why
+const SIDE = 512;  // pixels, as photos are kept
+const BETWEEN = 75;  // ms
+const TOO_OLD = 250;  // ms
+const WHY_EVERY = 1200;  // ms
 
-// `show(answer, photo)` gets answers in the order of their frames.
 export function liveView(show) {
 	let [run, underWay, shownAt, whyAt, late] = [0, 0, 0, 0, 0];
 

@@ -1,10 +1,10 @@
 import "./answer.js";
 import { camera } from "./camera.js";
-import { askName, change, define, note, noteError, pause, predict, Screen, t, tell } from "./kit.js";
+import { askName, change, define, note, pause, predict, Screen, t, tell } from "./kit.js";
 import { liveView } from "./live.js";
 import { prepared } from "./photos.js";
 
-const SOON = 120;  // ms until the photo is drawn, which takes time
+const SOON = 120;  // ms; drawing the photo takes time
 
 define("look", class extends Screen {
 	#answer = null;
@@ -13,7 +13,7 @@ define("look", class extends Screen {
 	begin() {
 		const { stage } = this.$;
 		this.live = liveView((answer, photo) => this.#show(answer, photo, true));
-		stage.onphotos = ([photo]) => this.#ask(photo).catch(noteError);
+		stage.onphotos = ([photo]) => this.#ask(photo);
 		stage.oncamera = () => this.#goOn();
 		this.ends.push(() => this.live.stop());
 	}
@@ -50,13 +50,13 @@ define("look", class extends Screen {
 		this.#goOn();
 	}
 
-	// What became of the answer: `correct`, `not`, `unknown` or `label`.
+	// `correct`, `not`, `unknown` or `label`.
 	async say({ said, value = true }, values = this.#answer) {
 		const [{ id, class_id }, photo] = [this.#answer, this.#photo];
 		const body = { [said]: said === "not" ? class_id : value };
-		const { taught, seq } = await change("POST", `v1/predictions/${id}/feedback`, body);
+		const { taught, noted, seq } = await change("POST", `v1/predictions/${id}/feedback`, body);
 		const text = t(`did.${said}`, values);
-		if (taught || said === "not") tell(text, [seq]);
+		if (taught || noted) tell(text, [seq]);
 		else note(text);
 		if (taught && !this.live.isOn && photo === this.#photo) await this.#ask(photo);
 	}

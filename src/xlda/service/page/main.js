@@ -1,5 +1,4 @@
 import { camera } from "./camera.js";
-import "./classes.js";
 import "./history.js";
 import {
 	ask, get, go, hooks, language, loadTexts, noteError, nowAt, number, pause, place, put, redo, store, t,
@@ -17,14 +16,13 @@ import { listen } from "./stream.js";
 import "./teach.js";
 
 const TABS = ["look", "teach", "review", "classes", "knows", "history"];
-const WITHIN = { class: "classes", pairs: "classes" };
 const modelName = () => store.get("model").model.replace(/\.xlda$/, "");
 
 function show() {
 	const [name] = place();
-	const tab = WITHIN[name] ?? name;
+	const tab = /class|pairs/.test(name) ? "classes" : name;
 	if (!TABS.includes(tab)) return show(nowAt(store.get("model").samples ? "look" : "teach"));
-	if (!["look", "teach"].includes(name)) camera.rest();
+	if (!/look|teach/.test(name)) camera.rest();
 	put(document, { main: document.createElement(`xlda-${name}`) });
 	document.title = `${t(`nav.${tab}`)} · ${modelName()}`;
 	for (const node of document.querySelectorAll("[data-tab]")) {
@@ -106,6 +104,7 @@ function follow() {
 	addEventListener("keydown", onKey);
 	addEventListener("hashchange", async () => {
 		await useCode();
+		document.querySelector("dialog:not([data-firm])")?.close("");
 		$.main.focus({ preventScroll: true });
 		show();
 	});
@@ -124,10 +123,12 @@ async function begin() {
 	follow();
 	startOutbox();
 	show();
-	const broke = () => get("healthz").catch(() => {});
-	listen({ take: (event) => store.take(event), broke, seq: () => store.get("seq") });
+	listen();
 	readReview().catch(() => {});
-	firstStart(show).catch(noteError);
+	firstStart(show);
 }
 
+addEventListener("unhandledrejection", (event) => {
+	if ("status" in event.reason) noteError(event.reason, event.preventDefault());
+});
 begin();

@@ -1,5 +1,5 @@
 import { card } from "./classes.js";
-import { act, ask, define, get, link, made, noteError, percent, photoOf, Screen, t } from "./kit.js";
+import { act, ask, define, get, link, made, percent, photoOf, Screen, t } from "./kit.js";
 
 export async function merge(one, other) {
 	let [kept, gone] = [one, other];
@@ -17,7 +17,7 @@ export async function merge(one, other) {
 		}
 		choose(one);
 	});
-	if (!isWanted) return null;
+	if (!isWanted) return;
 	await act(t("did.merge", values()), "POST", `v1/classes/${kept.id}:merge`, { other: gone.id });
 	return kept;
 }
@@ -33,7 +33,7 @@ define("pairs", class extends Screen {
 		const [one, other] = [{ id: class_id, label }, { id: taken_for_id, label: taken_for }];
 		const says = t("pairs.says", { label, other: taken_for, share: percent(share) });
 		const node = made("pair", { one: card(one), other: card(other), says, teach: link("teach", label) });
-		node.$.merge.onclick = () => merge(one, other).catch(noteError);
+		node.$.merge.onclick = () => merge(one, other);
 		return node;
 	}
 });

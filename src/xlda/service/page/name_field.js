@@ -1,11 +1,13 @@
-import { define, get, made, newKey, number, pause, photoOf, Screen, t } from "./kit.js";
+import { define, get, made, newKey, number, pause, put, Screen, t, thumbOf } from "./kit.js";
 
 const SHOWN = 7;
+const SOON = 100;  // ms without a key
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").trim().toLowerCase();
 const sameOf = (text, classes) => classes.find(({ label }) => plain(label) === plain(text));
 
 define("name", class extends Screen {
 	#found = [];
+	#options = Array.from({ length: SHOWN }, () => made("option", { count: number(0) }));
 	#active = -1;
 
 	begin() {
@@ -43,10 +45,16 @@ define("name", class extends Screen {
 		this.#open(this.#found.length > 0);
 		const same = sameOf(text, this.#found);
 		this.put({ hint: text && t(same ? "name.takes" : "name.makes", same ?? { label: text }) });
+		clearTimeout(this.timer);
+		this.timer = setTimeout(() => this.#found.forEach(({ id, count }, at) => {
+			put(this.#options[at], { photo: count && thumbOf("classes", id) });
+		}), SOON);
 	}
 
-	#option({ id, label, count: n }, at) {
-		const node = made("option", { name: label, count: number(n), photo: n && photoOf("classes", id) });
+	#option({ id, label, count }, at) {
+		const node = this.#options[at];
+		put(node, { name: label, count: number(count), photo: node.of === id });
+		node.of = id;
 		node.id = `${this.$.list.id}-${at}`;
 		node.onpointerdown = (event) => this.#take(label, event.preventDefault());
 		return node;
@@ -70,7 +78,7 @@ define("name", class extends Screen {
 	#key(event) {
 		const { key } = event;
 		const isOpen = !this.$.list.hidden;
-		const n = this.#found.length + 1;  // and the text itself, which is -1
+		const n = this.#found.length + 1;  // and the text, which is -1
 		const step = isOpen && { ArrowDown: 2, ArrowUp: n }[key];
 		if (step) this.#activate(((this.#active + step) % n) - 1);
 		else if (key === "Escape" && isOpen) this.#open(false);

@@ -1,11 +1,11 @@
 import { made } from "./dom.js";
 
-const SECONDS = 8;
+const LONG = 8000;  // ms
 
 export function note(text, action, run) {
 	const node = made("note", { text, action });
 	const leave = () => (node.matches(":hover, :focus-within") ? wait() : node.remove());
-	const wait = () => setTimeout(leave, SECONDS * 1000);
+	const wait = () => setTimeout(leave, LONG);
 	node.$.close.onclick = () => node.remove();
 	node.$.action.onclick = () => run(node.remove());
 	wait();
@@ -13,7 +13,7 @@ export function note(text, action, run) {
 	return node;
 }
 
-// Who is not known is asked; what was given up is nobody's concern.
-export function noteError(error) {
-	if (error.name !== "AbortError" && error.status !== 401) note(error.message).classList.add("bad");
+// Who is not known is asked, and needs no note.
+export function noteError({ status, message }) {
+	if (status !== 401) note(message).classList.add("bad");
 }

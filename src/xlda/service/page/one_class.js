@@ -1,20 +1,18 @@
 import {
-	act, askName, define, get, go, icon, language, link, number, percent, photoOf, place, Screen, t,
+	act, askName, define, get, go, icon, language, link, note, number, percent, place, Screen, t, thumbOf,
 } from "./kit.js";
 import { merge } from "./merging.js";
 import { paged } from "./paged.js";
 import { tilesOf } from "./tiles.js";
 
 const TILE = 104;
-const share = (value) => typeof value === "number" && percent(value);
+const share = (value) => value !== null && percent(value);
 
 define("class", class extends Screen {
 	begin() {
 		this.path = `v1/classes/${place()[1]}`;
-		this.pages = paged(async (after) => {
-			const found = await get(this.path, { limit: 200, after });
-			return { ...found, items: found.samples };
-		}, (samples, entry) => this.#show(samples, entry));
+		const read = (after) => get(this.path, { limit: 200, after });
+		this.pages = paged(read, "samples", (samples, entry) => this.#show(samples, entry));
 		const changed = (n) => this.put({ bar: n > 0, chosen: t("selected", { n }) });
 		this.tiles = tilesOf(this, { size: TILE, changed, nearEnd: this.pages.more });
 		super.begin();
@@ -39,10 +37,10 @@ define("class", class extends Screen {
 			advice: language === "en" && entry.advice,  // the service speaks English
 		});
 		const items = samples.map(({ id, photo, hurts }) => ({
-			id, src: photo && photoOf("samples", id), hasBadge: hurts,
+			id, src: photo && thumbOf("samples", id), hasBadge: hurts,
 			alt: t(hurts ? "class.hurts" : "class.photo", entry),
 		}));
-		items.sort((one, other) => other.hasBadge - one.hasBadge);  // what hurts comes first
+		items.sort((one, other) => other.hasBadge - one.hasBadge);
 		this.tiles.show([{ items }]);
 	}
 
@@ -57,7 +55,7 @@ define("class", class extends Screen {
 		if (!label) return;
 		const { classes } = await get("v1/classes", { q: label, limit: 50 });
 		const other = classes.find((entry) => entry.label === label && entry.id !== this.entry.id);
-		if (!other) throw new Error(t("merge.unknown", { label }));
+		if (!other) return note(t("merge.unknown", { label }));
 		const kept = await merge(this.entry, other);
 		if (kept) go("class", kept.id);
 	}
@@ -70,7 +68,7 @@ define("class", class extends Screen {
 	async move() {
 		const ids = [...this.tiles.selected];
 		const label = await askName(t("review.name.title", { n: ids.length }), t("class.move"));
-		if (!label) return;
+		if (!label || label === this.entry.label) return;
 		this.clear();
 		await act(t("did.relabel", { n: ids.length, label }), "POST", "v1/samples:relabel", { ids, label });
 	}

@@ -4,7 +4,7 @@ import { store } from "./store.js";
 const OLD = 5000;  // ms after which other tabs may send it
 const AT_ONCE = 2;
 const LATER = [0, 401, 403, 429, 503, 507];  // refusals that pass
-const mine = new Map();  // photos of this tab, with who waits for the answer
+const mine = new Map();  // of this tab, with who waits
 const underWay = new Set();
 let opened = null;
 
@@ -13,7 +13,7 @@ const settled = (request) => new Promise((resolve, reject) => {
 	request.onerror = () => reject(request.error);
 });
 
-// Where a browser keeps nothing, photos wait as long as this tab is open.
+// Without it, photos wait as long as this tab is open.
 async function kept(method, ...values) {
 	if (!opened) {
 		const request = indexedDB.open(`xlda ${location.pathname}`);
@@ -65,8 +65,8 @@ async function send({ key, query, bytes, type }) {
 	try {
 		let answer = await call("POST", "v1/samples", { query, body, key });
 		if (answer.learned === false && !mine.has(key)) {  // nobody is there to decide
-			const { label, group } = query;
-			answer = await call("POST", "v1/samples", { query: { label, group }, body, key: `${key}-anyway` });
+			const anyway = { query: { ...query, unless_warned: false }, body, key: `${key}-anyway` };
+			answer = await call("POST", "v1/samples", anyway);
 		}
 		await end(key, "resolve", answer);
 	} catch (error) {
@@ -77,7 +77,6 @@ async function send({ key, query, bytes, type }) {
 	setTimeout(sendAll, wait);
 }
 
-// What was not sent yet is not sent.
 export async function dropGroup(group) {
 	for (const { key, query } of await all()) {
 		if (query.group === group && !underWay.has(key)) await end(key, "resolve", { learned: false });
@@ -85,7 +84,6 @@ export async function dropGroup(group) {
 	await all();
 }
 
-// What an earlier page left is sent, too.
 export function startOutbox() {
 	store.on("isThere", sendAll);
 	setInterval(() => store.get("waiting") && sendAll(), OLD);

@@ -1,5 +1,5 @@
-// `read(after)` gives `{items, next}`; `show` gets all that was read, and the first page.
-export function paged(read, show) {
+// `read(after)` gives `{[name], next}`; `show` gets all that was read, and the first page.
+export function paged(read, name, show) {
 	let [all, first, following, turn] = [[], null, "", 0];
 
 	async function go(items, next, least, mine) {
@@ -7,7 +7,7 @@ export function paged(read, show) {
 			const page = await read(next);
 			if (mine !== turn) return;
 			first = next ? first : page;
-			[items, next] = [[...items, ...page.items], page.next];
+			[items, next] = [[...items, ...page[name]], page.next];
 		} while (next && items.length < least);
 		[all, following] = [items, next];
 		show(all, first);

@@ -1,4 +1,4 @@
-import { act, askName, define, get, icon, made, photoOf, Screen, store, t } from "./kit.js";
+import { act, askName, define, get, icon, made, Screen, store, t, thumbOf } from "./kit.js";
 import { tilesOf } from "./tiles.js";
 
 const [TILE, HEAD, TITLE] = [112, 60, 56];
@@ -41,11 +41,11 @@ define("review", class extends Screen {
 			head: () => made("group", { text: alt, solved, mark: icon(kind), count }),
 			height: HEAD + (solved ? TITLE : 0),
 			items: items.map(({ id, photo }) =>
-				({ id, alt, hasBadge: isTaught, src: photo && photoOf("review", id) })),
+				({ id, alt, hasBadge: isTaught, src: photo && thumbOf("review", id) })),
 		};
 	}
 
-	// What is selected, else the group in which the keyboard is.
+	// What is selected, else that of the keyboard.
 	#chosen() {
 		const { selected, current } = this.tiles;
 		const [id = current] = selected;

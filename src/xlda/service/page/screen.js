@@ -1,5 +1,4 @@
 import { fill, put } from "./dom.js";
-import { noteError } from "./notes.js";
 import { store } from "./store.js";
 
 export class Screen extends HTMLElement {
@@ -7,7 +6,10 @@ export class Screen extends HTMLElement {
 
 	connectedCallback() {
 		fill(this, this.localName.slice(5));
-		this.onclick = ({ target }) => this.run(target.closest("[data-act]")?.dataset);
+		this.onclick = ({ target, detail }) => {
+			const { dataset = {} } = target.closest("[data-act]") ?? {};
+			if (detail < 2) this[dataset.act]?.(dataset);  // a double click is one
+		};
 		this.begin();
 	}
 
@@ -20,7 +22,7 @@ export class Screen extends HTMLElement {
 		let wait = 0;
 		this.ends.push(store.on("seq", () => {
 			clearTimeout(this.timer);
-			this.timer = setTimeout(() => this.run({ act: "load" }), wait);
+			this.timer = setTimeout(() => this.load(), wait);
 			wait = 300;
 		}));
 	}
@@ -31,14 +33,6 @@ export class Screen extends HTMLElement {
 
 	put(values) {
 		put(this, values);
-	}
-
-	async run(data) {
-		try {
-			await this[data?.act]?.(data);
-		} catch (error) {
-			noteError(error);
-		}
 	}
 }
 

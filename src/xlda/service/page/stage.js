@@ -23,10 +23,9 @@ define("stage", class extends Screen {
 	async startCamera() {
 		this.classList.add("starting");
 		await camera.start().catch(({ name }) => {
-			noteError(new Error(t(name === "NotAllowedError" ? "camera.refused" : "camera.none")));
+			noteError({ message: t(name === "NotAllowedError" ? "camera.refused" : "camera.none") });
 		});
 		this.classList.remove("starting");
-		return camera.isOn;
 	}
 
 	stopCamera() {

@@ -7,7 +7,7 @@ export class Store {
 		return this.#values[name];
 	}
 
-	// Whoever listens is told once, after all changes of this turn.
+	// Listeners are told once a turn.
 	set(changes) {
 		for (const [name, value] of Object.entries(changes)) {
 			if (Object.is(this.#values[name], value)) continue;
@@ -26,7 +26,7 @@ export class Store {
 		return this.#add({ names: [], onEvent: listener });
 	}
 
-	// An event may come by two ways: it counts once, and an old one not at all.
+	// It may come by two ways, and counts once.
 	take(event) {
 		if (event.seq <= this.#values.seq) return;
 		this.set({ seq: event.seq });

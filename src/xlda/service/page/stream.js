@@ -1,10 +1,12 @@
-import { newKey } from "./api.js";
+import { get, newKey } from "./api.js";
+import { store } from "./store.js";
 
-const SAYS = 1000;
-const PATIENCE = 2500;
+const [SAYS, PATIENCE] = [1000, 2500];  // ms
+
+const broke = () => get("healthz").catch(() => {});
 
 // One tab listens, says so every second, and passes on what comes; locks would need https.
-export function listen({ take, broke, seq }) {
+export function listen() {
 	const id = newKey();
 	const channel = new BroadcastChannel(`xlda ${location.pathname}`);
 	const say = (message) => channel.postMessage({ id, ...message });
@@ -16,11 +18,11 @@ export function listen({ take, broke, seq }) {
 	}
 
 	function open() {
-		const opened = (source = new EventSource(`v1/events?since=${seq()}`));
+		const opened = (source = new EventSource(`v1/events?since=${store.get("seq")}`));
 		say();
 		source.onmessage = ({ data }) => {
 			const event = JSON.parse(data);
-			take(event);
+			store.take(event);
 			say({ event });
 		};
 		source.onerror = () => {
@@ -38,7 +40,7 @@ export function listen({ take, broke, seq }) {
 	channel.onmessage = ({ data: { id: other, asks, leaves, event, isBroken } }) => {
 		if (asks) return source && say();
 		if (isBroken) broke();
-		if (event) take(event);
+		if (event) store.take(event);
 		heardAt = leaves ? 0 : Date.now();
 		if (leaves) setTimeout(look, 200 * Math.random());
 		else if (other < id) close();  // two listen: one of them stays

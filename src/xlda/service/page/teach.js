@@ -5,9 +5,9 @@ import {
 import { teach } from "./outbox.js";
 import { difference, greyOf, prepared } from "./photos.js";
 
-const BETWEEN = 200;  // ms: at most five photos a second
-const DIFFERS = 3.5;  // mean difference of grey values
-const [SIDE, SMALL] = [1600, 200];  // pixels: what is sent, what is shown
+const BETWEEN = 200;  // ms: five photos a second
+const DIFFERS = 3.5;  // grey values
+const [SIDE, SMALL] = [1600, 200];  // pixels
 const SHOWN = 60;
 
 define("teach", class extends Screen {
@@ -20,7 +20,7 @@ define("teach", class extends Screen {
 		hold.onpointerup = hold.onpointercancel = hold.onblur = () => this.#release();
 		hold.oncontextmenu = (event) => event.preventDefault();
 		hold.onkeydown = hold.onkeyup = (event) => {
-			if (event.key !== " " && event.key !== "Enter") return;
+			if (![" ", "Enter"].includes(event.key)) return;
 			event.preventDefault();
 			if (event.type === "keyup") this.#release();
 			else this.#hold();
@@ -107,7 +107,7 @@ define("teach", class extends Screen {
 			if (learned === false) {
 				const why = codes.map((code) => t(`warn.${code}`, other)).join(" ");
 				mark("warned", "warn", why);
-				return this.put({ says: why });
+				return this.put({ says: why, undo: false });
 			}
 			tile.seq = seq;
 			mark("taught", "yes");

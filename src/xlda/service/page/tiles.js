@@ -5,13 +5,15 @@ const GAP = 8;
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 };
 
 function tile({ src, alt, hasBadge }) {
-	const node = made("tile", { photo: src, badge: hasBadge });
+	const node = made("tile");
 	node.ariaLabel = node.title = alt;
+	node.classList.toggle("badge", hasBadge);
+	if (src) node.$.photo.dataset.src = src;
 	return node;
 }
 
 // Sections are `{key, head, height, items}`; `make(item)` gives an element.
-// `size` is about its width, `text` the height of what stands below the picture.
+// `size` is about its width, `text` the height below the picture.
 export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd }) {
 	const { host } = screen.$;
 	const list = keyedList(host, { create: (row) => row.head?.() ?? rowOf(row), nearEnd });
@@ -52,7 +54,7 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 			if (section.head) rows.push(section);
 			for (let at = 0; at < items.length; at += n) {
 				const some = items.slice(at, at + n);
-				const key = JSON.stringify(some);  // an item that changed is made anew
+				const key = JSON.stringify(some);  // made anew where one changed
 				some.forEach(({ id }, column) => places.set(id, { key, at: rows.length, column }));
 				rows.push({ key, height, n, items: some });
 			}
@@ -116,8 +118,7 @@ export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd 
 		if (key === "Escape") tiles.select([]);
 		if (!step || !id) return;
 		event.preventDefault();
-		const isAcross = key === "ArrowLeft" || key === "ArrowRight";
-		const next = isAcross ? order[order.indexOf(id) + step] : above(id, step);
+		const next = /Left|Right/.test(key) ? order[order.indexOf(id) + step] : above(id, step);
 		if (next && shiftKey && target.matches(".tile")) {
 			if (!tiles.selected.size) anchor = id;
 			range(next);
