@@ -152,7 +152,7 @@ def check_all(shops: list[Shop], start: list[tuple[str, Any]], start_names: dict
 
 
 @settings(
-    max_examples=12,
+    max_examples=3,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],  # shrinking twenty boxes takes minutes
     suppress_health_check=[HealthCheck.too_slow],

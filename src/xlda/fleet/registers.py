@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from xlda.labels import Label
@@ -107,13 +107,9 @@ def classes_of(names: Mapping[str, Label], registers: Registers) -> dict[str, Fl
     >>> classes_of({"a1": "kiwi", "b1": "kiwi", "c1": "pear"}, Registers())["b1"]
     FleetClass(id='a1', label='kiwi')
     """
-    labels = dict(names)
-    for class_id in registers.ids:
-        label = registers.value(class_id, LABEL)
-        if label is not None:
-            labels[class_id] = label
+    labels = labels_of(names, registers)
     parents = {name: parent for name in labels if (parent := registers.value(name, PARENT)) in labels}
-    roots = {name: _root(name, parents) for name in labels}
+    roots = {name: root_of(name, parents.get) for name in labels}
     of_label: dict[Label, str] = {}
     for root in sorted(set(roots.values())):
         if not registers.value(root, GONE):
@@ -125,9 +121,20 @@ def classes_of(names: Mapping[str, Label], registers: Registers) -> dict[str, Fl
     return {name: classes[root] for name, root in roots.items()}
 
 
-def _root(name: str, parents: Mapping[str, str]) -> str:
+def labels_of(names: Mapping[str, Label], registers: Registers) -> dict[str, Label]:
+    """The label of each id, as it was last given, or as it came."""
+    labels = dict(names)
+    for class_id in registers.ids:
+        label = registers.value(class_id, LABEL)
+        if label is not None:
+            labels[class_id] = label
+    return labels
+
+
+def root_of(name: str, parent_of: Callable[[str], str | None]) -> str:
+    """The id that a class id was merged into in the end; on a circle, the smallest of it."""
     path = [name]
-    while (parent := parents.get(path[-1])) is not None:
+    while (parent := parent_of(path[-1])) is not None:
         if parent in path:
             return min(path[path.index(parent) :])
         path.append(parent)

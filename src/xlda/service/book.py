@@ -100,6 +100,14 @@ class Book:
             book._kind = type(label)
         return book
 
+    def reload(self, db: apsw.Connection, machine: Machine) -> None:
+        """Have what the database has, in place of all that was here."""
+        found = Book.load(db, machine)
+        with self._lock:
+            self.by_id, self.by_label, self._sorted = found.by_id, found.by_label, found._sorted
+            self._kind = found._kind
+            self._note_change()
+
     def __len__(self) -> int:
         return len(self.by_id)
 

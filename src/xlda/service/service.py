@@ -19,6 +19,7 @@ import PIL.Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import write_whole
+from xlda.fleet.hub import FleetHub
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.photos.decoding import BadImage, OtherFormat, TooManyPixels
@@ -79,6 +80,7 @@ class Service:
         self._aside: set[asyncio.Task[None]] = set()
         self._to_put_aside, self._put_aside_at = AT_ONCE_ASIDE, time.monotonic()
         self.is_ready = self._is_exchanging = False
+        self.fleet_hub: FleetHub | None = None  # once a box has come
 
     def start(self) -> None:
         """Begin to take requests."""

@@ -1,0 +1,364 @@
+"""A service as a box of a fleet: what it was taught goes to a hub, and what others were taught comes in.
+
+Files in the folder `fleet` have its own contribution, the sum of the others, and, until the next checkpoint,
+the model that came of both. The database says which of them count, in the transactions that they belong to.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from xlda.errors import OtherVersionError, RefusedContributionError
+from xlda.fleet.box import MOST_SAMPLES, sums_of
+from xlda.fleet.exchange import AnyHub, next_epoch, next_version, send
+from xlda.fleet.hub import BOX, FleetHub
+from xlda.fleet.joined import Joined
+from xlda.fleet.message import Message, Version
+from xlda.fleet.model import names_in, summed
+from xlda.fleet.registers import FleetClass, Registers, classes_of, labels_of
+from xlda.fleet.space import Space
+from xlda.fleet.start import space_of, start_name, taught_by
+from xlda.fleet.sums import SignedSamples, Sums
+from xlda.labels import Label, Labels
+from xlda.learner.learner import Learner
+from xlda.model import Model
+from xlda.parameters import learning_parameters
+from xlda.service import fleet_tables as tables
+from xlda.service.changes import Transaction
+from xlda.service.database import ROOTS, one
+from xlda.service.engine import Engine
+from xlda.service.faults import reached
+from xlda.service.problems import Problem
+from xlda.service.writer import ChangePlan, Wanted
+
+FACT = "fleet"
+TOO_OLD = (
+    "Some samples of this model are too old to be told from those that it began with. Sync another box that "
+    "began from the same file first, or begin a new box from that file."
+)
+
+_one_at_a_time = threading.Lock()
+
+
+def hub_at(where: str, token: str | None = None) -> AnyHub:
+    """A hub at an address, or in a folder."""
+    if urlsplit(where).scheme in ("http", "https"):
+        from xlda.fleet.remote import RemoteHub
+
+        return RemoteHub(where, token)
+    if not Path(where).is_dir():
+        raise FileNotFoundError(
+            f"{where} is no folder. Make one for the hub, or give the address of a service."
+        )
+    return FleetHub(where)
+
+
+def synced(
+    engine: Engine, hub: AnyHub, box: str | None = None, min_count: int | None = None, is_again: bool = False
+) -> dict[str, Any]:
+    """Bring what was taught here to the hub, and take in what others have taught; tells how it went."""
+    with _one_at_a_time:
+        member = FleetMember(engine)
+        member.join(hub, box, min_count)
+        if is_again and member.version is not None:
+            member.begin_epoch(next_epoch(member.version))
+        member.publish()
+        send(member, hub)
+        seq = member.take(hub)
+        member.tidy()
+    return {"box": member.name, "boxes": len(member.others.versions) + 1, "seq": seq}
+
+
+class FleetMember:
+    """What a box has told, what it knows of others, and how both are kept. One at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._folder = engine, engine.places.folder / "fleet"
+        self._fact: dict[str, Any] = json.loads(engine._fact(FACT) or "{}")
+        self._sent: list[Message] = []
+        if self._fact:
+            self._space = Space.from_json(self._fact["space"])
+            self.own, self.others = self._read("own"), self._read("others")
+
+    # -- as `send` needs it
+
+    @property
+    def name(self) -> str:
+        """What it is called at the hub."""
+        return str(self._fact["box"])
+
+    @property
+    def version(self) -> Version | None:
+        """What it has told; None where that is nothing."""
+        return self.own.versions.get(self.name)
+
+    def changes(self) -> list[Message]:
+        """What the hub may not have yet."""
+        return list(self._sent)
+
+    def whole(self) -> Message:
+        """All that was told."""
+        return self.own.whole()
+
+    def arrived(self) -> None:
+        """The hub has all of it."""
+        self._sent = []
+
+    def begin_epoch(self, version: Version) -> None:
+        """Have this version from now on."""
+        self.own.versions, self._sent = {self.name: version}, []
+        self._changed(lambda change: self._keep(change, own=self.own))
+
+    # -- joining
+
+    def join(self, hub: AnyHub, box: str | None, min_count: int | None) -> None:
+        """Become a box of the fleet, where it is none yet; the model that it began from goes there first."""
+        if self._fact and box not in (None, self.name):
+            raise ValueError(f"This box is {self.name} in its fleet; it cannot be {box} as well.")
+        if self._fact:
+            if min_count not in (None, self._fact["min_count"]):
+                self._fact["min_count"] = min_count
+                self._changed(lambda change: self._keep(change))
+            return
+        if box is None or not BOX.fullmatch(box):
+            raise ValueError(
+                "A box has a name of its own, of small letters, digits, `.`, `_` and `-`: give --box."
+            )
+        self._space = self._found_space(hub, box)
+        self._folder.mkdir(exist_ok=True)
+        start: list[Joined] = []
+        self._fact = {"box": box, "min_count": min_count or 1, "told_clock": 0, "safe_seq": 0, "is_in": False}
+        self._fact["space"] = self._space.to_json()
+
+        def plan(change: Transaction) -> dict[str, Any]:
+            change.db.execute(tables.TABLES)
+            tables.note_begun(change.db, json.loads(change.fact("first ids") or "[]"))
+            self.own, self.others = Joined(self._space), Joined(self._space)
+            start.extend(self._began(change))
+            self._keep(change, own=self.own, others=self.others)
+            return {}
+
+        self._changed(plan)
+        for began in start:
+            self._bring_start(hub, began)
+
+    def _found_space(self, hub: AnyHub, box: str) -> Space:
+        if self._engine.machine.is_started:
+            return space_of(self._engine.machine.classifier)
+        answer = hub.answer(box, {})
+        if answer is None:
+            raise ValueError(
+                "Neither this box nor the hub has learned anything yet. Teach one of them first."
+            )
+        return answer.space
+
+    def _began(self, change: Transaction) -> list[Joined]:
+        """What the model had before its log began: a contribution of its own, or a part of this box's."""
+        machine = change.machine
+        if not machine.is_started:
+            return []
+        digest = str(change.fact("start") or "")
+        base = taught_by(machine.classifier, digest)
+        first: dict[str, Label] = dict(json.loads(change.fact("first ids") or "[]"))
+        base.names |= {name: first[name] for name in base.names if name in first}
+        live = _by_root(change, self._space)
+        if live is not None:
+            base.add(live)
+        if not any(count > 1e-6 for count in base.counts.values()):
+            return []
+        if not digest:  # it began with nothing: these were learned here, long ago
+            self.own.taught = base
+            return []
+        if one(change.db, "SELECT 1 FROM folded LIMIT 1") is not None:
+            raise Problem(409, TOO_OLD)
+        start = Joined(self._space)
+        n = round(sum(base.counts.values()))
+        start.taught, start.versions = base, {start_name(digest): Version(1, 1, f"{digest[:32]}-{n}")}
+        return [start]
+
+    def _bring_start(self, hub: AnyHub, start: Joined) -> None:
+        [(name, version)] = start.versions.items()
+        there = hub.version(name) or hub.put(start.whole())
+        if there != version:
+            raise RefusedContributionError(
+                "The model that this box began from is another one than that of the same name at the hub."
+            )
+
+    # -- telling
+
+    def publish(self) -> None:
+        """Make a message of what was taught and said here since the last one."""
+
+        def plan(change: Transaction) -> dict[str, Any]:
+            moved = tables.moved_samples(change.db)
+            told = tables.released(moved, self._fact["min_count"])
+            names = self._names(change)
+            self._note_said(change)
+            tables.note_agreed(change.db)
+            said = Registers(one for one in self.own.registers if one.clock > self._fact["told_clock"])
+            samples = tables.signed(told, names, self._space)
+            is_first = self.version is None and bool(self.own.taught.names)
+            if samples is None and not len(said) and not is_first:
+                return {}
+            before = {} if self.version is None else {self.name: self.version}
+            after = {self.name: next_version(self.version)}
+            message = Message(self._space, before, after, registers=said, **self._as_sent(samples))
+            self.own.apply(message)
+            self._sent = [] if is_first else [message]
+            tables.note_contributed(change.db, told)
+            self._fact["told_clock"] = self.own.registers.clock
+            held = len(moved) > len(told)
+            self._fact["safe_seq"] = self._fact["safe_seq"] if held else change.seq - 1
+            self._keep(change, own=self.own)
+            return {}
+
+        self._changed(plan)
+
+    def _as_sent(self, samples: SignedSamples | None) -> dict[str, Any]:
+        if samples is None or (len(samples) <= MOST_SAMPLES and self._fact["min_count"] <= 1):
+            return {"samples": samples}
+        return sums_of(samples, self._space)
+
+    # -- taking in
+
+    def take(self, hub: AnyHub) -> int:
+        """Have the model know what others have taught; gives the event that brought it, or the last one."""
+        answer = hub.answer(self.name, self.others.versions)
+        try:
+            is_new = answer is not None and self.others.apply(answer)
+        except OtherVersionError:
+            answer = hub.answer(self.name, {})
+            is_new = answer is not None and self.others.apply(answer)
+        return self._brought() if is_new else self._engine.machine.seq
+
+    def _brought(self) -> int:
+
+        def plan(change: Transaction) -> dict[str, Any]:
+            names = self._names(change)
+            self._note_said(change)
+            known = self._known()
+            mine = copy.deepcopy(self.own.taught)
+            samples = tables.signed(tables.moved_samples(change.db), names, self._space)
+            if samples is not None:
+                mine.add(samples)
+            names = {**self._names(change), **names_in([mine, self.others.taught])}
+            classes, labels = classes_of(names, known), labels_of(names, known)
+            tables.set_states(change.db, classes, labels, known, change.seq)
+            tables.note_agreed(change.db)
+            change.db.execute("UPDATE classes SET from_file = 0")
+            file = f"model-{secrets.token_hex(8)}.xlda"
+            made = self._made([mine, self.others.taught], classes)
+            made.save(self._folder / file)
+            reached("fleet-file-written")
+            self._fact["is_in"] = True
+            self._keep(change, own=self.own, others=self.others)
+            change.steps.append(["become", file, self._fact["others"]])
+            change.about |= {"boxes": len(self.others.versions) + 1}
+            return {}
+
+        return int(self._changed(plan)["seq"])
+
+    def _made(self, parts: list[Sums], classes: Mapping[str, FleetClass | None]) -> Learner:
+        """A classifier of all that was taught; its rows are those of the one that is served, and new ones."""
+        old = self._engine.machine.classifier
+        rows = _rows_of(self._engine, classes)
+        made = Learner(**old.get_params())
+        moments, labels = summed(parts, classes, rows, made.check_samples)
+        made.n_features_in_, made.power_ = self._space.width, self._space.power
+        made._start(Labels(labels))
+        made._model = Model(moments, Labels(labels), learning_parameters(made))
+        made.backbone_ = self._space.backbone
+        made.class_ids_ = {label: name for name, label in rows if name is not None and label is not None}
+        if self._engine.machine.is_started:
+            made._model.layer_rows, made.batch_keys_ = old._model.layer_rows, old.batch_keys_
+            if old._model.calibration is not None:
+                kept = [name is not None for name, _ in rows[: old._model.labels.n_rows]]
+                made._model.calibration = old._model.calibration.in_rows(
+                    np.where(kept, np.arange(len(kept)), -1)
+                )
+        return made
+
+    # -- how it is kept
+
+    def _known(self) -> Registers:
+        known = Registers(self.own.registers)
+        known.join(self.others.registers)
+        return known
+
+    def _note_said(self, change: Transaction) -> None:
+        """Have what was said of classes here since the fleet last agreed among what this box has said."""
+        names = names_in([self.own.taught, self.others.taught])
+        self.own.registers.join(tables.said_here(change.db, self._known(), names, self.name))
+
+    def _names(self, change: Transaction) -> dict[str, Label]:
+        """Labels of all class ids: those of the database as they are, and those that others brought."""
+        states = tables.class_states(change.db).items()
+        here = {name: state.label for name, state in states if not state.gone}
+        names = names_in([self.own.taught, self.others.taught])
+        return {**here, **names}
+
+    def _keep(self, change: Transaction, **parts: Joined) -> dict[str, Any]:
+        """Write parts to files of new names, and have them count with this change."""
+        for name, part in parts.items():
+            file = f"{name}-{secrets.token_hex(8)}.safetensors"
+            part.whole().write(self._folder / file)
+            self._fact[name] = file
+        change.set_fact(FACT, json.dumps(self._fact))
+        return {}
+
+    def _read(self, name: str) -> Joined:
+        message, found = Message.read(self._folder / self._fact[name]), Joined(self._space)
+        found.taught, found.registers = message.added or Sums(self._space), message.registers
+        found.versions, found.forgotten = message.after, message.forgotten
+        return found
+
+    def _changed(self, plan: ChangePlan) -> dict[str, Any]:
+        return self._engine.writer.change_now(Wanted("sync", plan, "fleet", alone=True)).body
+
+    def tidy(self) -> None:
+        """Write the model, and delete files that do not count any more."""
+        self._engine.checkpoint()
+        count = {self._fact["own"], self._fact["others"]}
+        for path in sorted(self._folder.iterdir()):
+            if path.name not in count:
+                reached("fleet-before-delete")
+                path.unlink()
+                reached("fleet-after-delete")
+
+
+def _by_root(change: Transaction, space: Space) -> SignedSamples | None:
+    """All samples of the database, to be taken away from the classes that the model has them in."""
+    rows = change.db.execute(
+        f'{ROOTS} SELECT samples.number, root.id, NULL, samples.embedding, samples."group" FROM samples '
+        "JOIN tree ON tree.number = samples.home JOIN classes AS root ON root.number = tree.root "
+        "WHERE samples.embedding IS NOT NULL"
+    )
+    names = {name: state.label for name, state in tables.class_states(change.db).items()}
+    return tables.signed([tables.MovedSample(*row) for row in rows], names, space)
+
+
+def _rows_of(
+    engine: Engine, classes: Mapping[str, FleetClass | None]
+) -> list[tuple[str | None, Label | None]]:
+    """Class id and label of each row: classes keep the rows that they have, and new ones come after."""
+    label_of = {found.id: found.label for found in classes.values() if found is not None}
+    rows: list[tuple[str | None, Label | None]] = []
+    left, machine = dict(sorted(label_of.items())), engine.machine
+    if machine.is_started:
+        id_of = {label: name for name, label in machine.label_of.items()}
+        for label in machine.classifier._model.labels.table().names.tolist():
+            found = classes.get(id_of.get(label, ""))
+            if found is not None and found.id in left:
+                rows.append((found.id, left.pop(found.id)))
+            else:
+                rows.append((None, None))
+    return [*rows, *left.items()]
