@@ -144,7 +144,7 @@ def test_names_and_removals_come_to_all(tmp_path, start):
         for box in (bern, basel):
             box.sync(hub)
         basel.change(plans.rename_class(basel.id_of("fig"), "Fig", None))
-        removed = basel.change(plans.remove_class(basel.id_of("pear"), None))["seq"]
+        removed = basel.change(plans.remove_class(basel.id_of("pear"), None, False))["seq"]
         for box in (basel, bern):
             box.sync(hub)
         for box in (bern, basel):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from xlda.errors import OtherVersionError
 from xlda.fleet.message import Message, Version, Versions
@@ -103,6 +104,16 @@ class Joined:
 def _only(mine: Versions, after: Versions) -> Version | None:
     """The version that is here of the one box that a message is of."""
     return mine.get(next(iter(after))) if len(after) == 1 else None
+
+
+def sums_in(files: Sequence[Path]) -> Sums:
+    """What files have that were written one after the other: all of it first, then changes."""
+    first, *more = (Message.read(file) for file in files)
+    found = Joined(first.space)
+    found.taught, found.versions = first.added or Sums(first.space), first.after
+    for message in more:
+        found.apply(message)
+    return found.taught
 
 
 def together(messages: Iterable[Message]) -> Message:

@@ -174,6 +174,9 @@ class Book:
             self._put(other, label, count)
         elif kind == "drop":
             self._drop(rest[0])
+        elif kind == "heard":
+            for _, class_id, label, change in rest[1]:
+                (self.by_id.get(class_id) or self._put(class_id, label, 0.0)).count += change
         elif kind == "restore":
             self._put(rest[0], rest[1], rest[2])
 

@@ -11,6 +11,7 @@ import json
 import secrets
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,9 +23,9 @@ from xlda.fleet.box import MOST_SAMPLES, sums_of
 from xlda.fleet.exchange import AnyHub, next_epoch, next_version, send
 from xlda.fleet.hub import BOX, FleetHub
 from xlda.fleet.joined import Joined
-from xlda.fleet.message import Message, Version
+from xlda.fleet.message import Message, Version, Versions
 from xlda.fleet.model import names_in, summed
-from xlda.fleet.registers import FleetClass, Registers, classes_of, labels_of
+from xlda.fleet.registers import PARENT, FleetClass, Registers, classes_of, labels_of
 from xlda.fleet.space import Space
 from xlda.fleet.start import space_of, start_name, taught_by
 from xlda.fleet.sums import SignedSamples, Sums
@@ -37,10 +38,12 @@ from xlda.service.changes import Transaction
 from xlda.service.database import ROOTS, one
 from xlda.service.engine import Engine
 from xlda.service.faults import reached
+from xlda.service.fleet_hearing import heard_entries
 from xlda.service.problems import Problem
 from xlda.service.writer import ChangePlan, Wanted
 
 FACT = "fleet"
+MOST_FILES = 64  # that one part is read from, before it is written anew
 TOO_OLD = (
     "Some samples of this model are too old to be told from those that it began with. Sync another box that "
     "began from the same file first, or begin a new box from that file."
@@ -74,8 +77,7 @@ def synced(
         member.publish()
         send(member, hub)
         seq = member.take(hub)
-        member.tidy()
-    return {"box": member.name, "boxes": len(member.others.versions) + 1, "seq": seq}
+    return {"box": member.name, "boxes": len(member.versions) + 1, "seq": seq}
 
 
 class FleetMember:
@@ -87,7 +89,6 @@ class FleetMember:
         self._sent: list[Message] = []
         if self._fact:
             self._space = Space.from_json(self._fact["space"])
-            self.own, self.others = self._read("own"), self._read("others")
 
     # -- as `send` needs it
 
@@ -99,7 +100,23 @@ class FleetMember:
     @property
     def version(self) -> Version | None:
         """What it has told; None where that is nothing."""
-        return self.own.versions.get(self.name)
+        found = self._fact["version"]
+        return None if found is None else Version(*found)
+
+    @property
+    def versions(self) -> Versions:
+        """What it knows of others."""
+        return {box: Version(*version) for box, version in self._fact["versions"].items()}
+
+    @cached_property
+    def own(self) -> Joined:
+        """All that was told."""
+        return self._read("own")
+
+    @cached_property
+    def others(self) -> Joined:
+        """All that others have told."""
+        return self._read("others")
 
     def changes(self) -> list[Message]:
         """What the hub may not have yet."""
@@ -130,22 +147,21 @@ class FleetMember:
                 self._changed(lambda change: self._keep(change))
             return
         if box is None or not BOX.fullmatch(box):
-            raise ValueError(
-                "A box has a name of its own, of small letters, digits, `.`, `_` and `-`: give --box."
-            )
+            raise ValueError("A box has a name, of small letters, digits, `.`, `_` and `-`: give --box.")
         self._space = self._found_space(hub, box)
         self._folder.mkdir(exist_ok=True)
+        self._fact = {
+            "box": box, "min_count": min_count or 1, "space": self._space.to_json(), "is_in": False,
+            "version": None, "versions": {}, "clock": 0, "pending": [], "safe_seq": 0,
+        }  # fmt: skip
         start: list[Joined] = []
-        self._fact = {"box": box, "min_count": min_count or 1, "told_clock": 0, "safe_seq": 0, "is_in": False}
-        self._fact["space"] = self._space.to_json()
 
         def plan(change: Transaction) -> dict[str, Any]:
             change.db.execute(tables.TABLES)
             tables.note_begun(change.db, json.loads(change.fact("first ids") or "[]"))
             self.own, self.others = Joined(self._space), Joined(self._space)
             start.extend(self._began(change))
-            self._keep(change, own=self.own, others=self.others)
-            return {}
+            return self._keep(change, own=self.own, others=self.others)
 
         self._changed(plan)
         for began in start:
@@ -201,25 +217,23 @@ class FleetMember:
         def plan(change: Transaction) -> dict[str, Any]:
             moved = tables.moved_samples(change.db)
             told = tables.released(moved, self._fact["min_count"])
-            names = self._names(change)
             self._note_said(change)
-            tables.note_agreed(change.db)
-            said = Registers(one for one in self.own.registers if one.clock > self._fact["told_clock"])
-            samples = tables.signed(told, names, self._space)
-            is_first = self.version is None and bool(self.own.taught.names)
-            if samples is None and not len(said) and not is_first:
+            samples = tables.signed(told, tables.labels_here(change.db), self._space)
+            is_base = self.version is None and bool(self.own.taught.names)
+            if samples is None and not self._fact["pending"] and not is_base:
                 return {}
             before = {} if self.version is None else {self.name: self.version}
-            after = {self.name: next_version(self.version)}
-            message = Message(self._space, before, after, registers=said, **self._as_sent(samples))
-            self.own.apply(message)
-            self._sent = [] if is_first else [message]
+            after = next_version(self.version)
+            said = Registers.from_json(self._fact["pending"])
+            message = Message(
+                self._space, before, {self.name: after}, registers=said, **self._as_sent(samples)
+            )
+            self._sent = [] if is_base else [message]
             tables.note_contributed(change.db, told)
-            self._fact["told_clock"] = self.own.registers.clock
-            held = len(moved) > len(told)
-            self._fact["safe_seq"] = self._fact["safe_seq"] if held else change.seq - 1
-            self._keep(change, own=self.own)
-            return {}
+            is_held = len(moved) > len(told)
+            self._fact |= {"version": list(after), "pending": []}
+            self._fact["safe_seq"] = self._fact["safe_seq"] if is_held else change.seq - 1
+            return self._append(change, "own", message)
 
         self._changed(plan)
 
@@ -228,44 +242,81 @@ class FleetMember:
             return {"samples": samples}
         return sums_of(samples, self._space)
 
+    def _note_said(self, change: Transaction) -> bool:
+        """Note what was said of classes here since the fleet last agreed, to be told; whether anything was."""
+        said = tables.said_here(change.db, self._fact["clock"] + 1, self._parent_of, self.name)
+        if said:
+            self._fact["pending"] += [list(one) for one in said]
+            self._fact["clock"] += 1
+            tables.note_agreed(change.db)
+        return bool(said)
+
+    def _parent_of(self, class_id: str) -> Any:
+        return self._known().value(class_id, PARENT)
+
     # -- taking in
 
     def take(self, hub: AnyHub) -> int:
         """Have the model know what others have taught; gives the event that brought it, or the last one."""
-        answer = hub.answer(self.name, self.others.versions)
+        answer = hub.answer(self.name, self.versions)
+        if answer is None:
+            return self._engine.machine.seq
+        told = {} if answer.before is None else self._changed(lambda change: self._heard(change, answer))
+        if told.get("heard"):
+            return int(told["seq"])
         try:
-            is_new = answer is not None and self.others.apply(answer)
+            is_new = self.others.apply(answer)
         except OtherVersionError:
-            answer = hub.answer(self.name, {})
-            is_new = answer is not None and self.others.apply(answer)
-        return self._brought() if is_new else self._engine.machine.seq
+            everything = hub.answer(self.name, {})
+            is_new = everything is not None and self.others.apply(everything)
+        if not is_new:
+            return self._engine.machine.seq
+        seq = int(self._changed(self._become)["seq"])
+        self.tidy()
+        return seq
 
-    def _brought(self) -> int:
+    def _heard(self, change: Transaction, answer: Message) -> dict[str, Any]:
+        """Have the model learn samples of others as its own, where no class becomes another one by them."""
+        if self._note_said(change):
+            self._keep(change)
+            return {"heard": False}
+        entries = None
+        if self._fact["is_in"] and change.machine.is_started and answer.before is not None:
+            fits = all(self.versions.get(box) == answer.before.get(box) for box in answer.after)
+            entries = heard_entries(change, answer) if fits else None
+        if entries is None:
+            return {"heard": False}
+        for class_id, label in entries.new:
+            tables.add_class(change.db, class_id, label, change.seq)
+        self._fact["versions"] |= {box: list(version) for box, version in answer.after.items()}
+        self._fact["clock"] = max(self._fact["clock"], answer.registers.clock)
+        self._append(change, "others", answer)
+        change.steps += [["name", class_id, label] for class_id, label in entries.new]
+        change.steps.append(["heard", self._fact["others"], entries.changes])
+        change.about |= {"boxes": len(self.versions) + 1}
+        return {"heard": True}
 
-        def plan(change: Transaction) -> dict[str, Any]:
-            names = self._names(change)
-            self._note_said(change)
-            known = self._known()
-            mine = copy.deepcopy(self.own.taught)
-            samples = tables.signed(tables.moved_samples(change.db), names, self._space)
-            if samples is not None:
-                mine.add(samples)
-            names = {**self._names(change), **names_in([mine, self.others.taught])}
-            classes, labels = classes_of(names, known), labels_of(names, known)
-            tables.set_states(change.db, classes, labels, known, change.seq)
-            tables.note_agreed(change.db)
-            change.db.execute("UPDATE classes SET from_file = 0")
-            file = f"model-{secrets.token_hex(8)}.xlda"
-            made = self._made([mine, self.others.taught], classes)
-            made.save(self._folder / file)
-            reached("fleet-file-written")
-            self._fact["is_in"] = True
-            self._keep(change, own=self.own, others=self.others)
-            change.steps.append(["become", file, self._fact["others"]])
-            change.about |= {"boxes": len(self.others.versions) + 1}
-            return {}
-
-        return int(self._changed(plan)["seq"])
+    def _become(self, change: Transaction) -> dict[str, Any]:
+        """Make the model anew of what this box and all others have taught and said."""
+        self._note_said(change)
+        known, names = self._known(), tables.labels_here(change.db)
+        mine = copy.deepcopy(self.own.taught)
+        samples = tables.signed(tables.moved_samples(change.db), names, self._space)
+        if samples is not None:
+            mine.add(samples)
+        names = {**tables.live_labels(change.db), **names_in([mine, self.others.taught])}
+        classes, labels = classes_of(names, known), labels_of(names, known)
+        tables.set_states(change.db, classes, labels, known, change.seq)
+        tables.note_agreed(change.db)
+        change.db.execute("UPDATE classes SET from_file = 0")
+        file = f"model-{secrets.token_hex(8)}.xlda"
+        self._made([mine, self.others.taught], classes).save(self._folder / file)
+        reached("fleet-file-written")
+        self._fact |= {"is_in": True, "clock": max(self._fact["clock"], known.clock)}
+        self._keep(change, others=self.others)
+        change.steps.append(["become", file, self._fact["others"]])
+        change.about |= {"boxes": len(self.versions) + 1}
+        return {}
 
     def _made(self, parts: list[Sums], classes: Mapping[str, FleetClass | None]) -> Learner:
         """A classifier of all that was taught; its rows are those of the one that is served, and new ones."""
@@ -282,43 +333,55 @@ class FleetMember:
             made._model.layer_rows, made.batch_keys_ = old._model.layer_rows, old.batch_keys_
             if old._model.calibration is not None:
                 kept = [name is not None for name, _ in rows[: old._model.labels.n_rows]]
-                made._model.calibration = old._model.calibration.in_rows(
-                    np.where(kept, np.arange(len(kept)), -1)
-                )
+                moved = np.where(kept, np.arange(len(kept)), -1)
+                made._model.calibration = old._model.calibration.in_rows(moved)
         return made
 
     # -- how it is kept
 
     def _known(self) -> Registers:
         known = Registers(self.own.registers)
+        known.join(Registers.from_json(self._fact["pending"]))
         known.join(self.others.registers)
         return known
-
-    def _note_said(self, change: Transaction) -> None:
-        """Have what was said of classes here since the fleet last agreed among what this box has said."""
-        names = names_in([self.own.taught, self.others.taught])
-        self.own.registers.join(tables.said_here(change.db, self._known(), names, self.name))
-
-    def _names(self, change: Transaction) -> dict[str, Label]:
-        """Labels of all class ids: those of the database as they are, and those that others brought."""
-        states = tables.class_states(change.db).items()
-        here = {name: state.label for name, state in states if not state.gone}
-        names = names_in([self.own.taught, self.others.taught])
-        return {**here, **names}
 
     def _keep(self, change: Transaction, **parts: Joined) -> dict[str, Any]:
         """Write parts to files of new names, and have them count with this change."""
         for name, part in parts.items():
             file = f"{name}-{secrets.token_hex(8)}.safetensors"
             part.whole().write(self._folder / file)
-            self._fact[name] = file
+            self._fact[name] = [file]
+        if "own" in parts:
+            mine = self.own.versions.get(self.name)
+            self._fact["version"] = None if mine is None else list(mine)
+        if "others" in parts:
+            versions = self.others.versions.items()
+            self._fact["versions"] = {box: list(version) for box, version in versions}
+        change.set_fact(FACT, json.dumps(self._fact))
+        return {}
+
+    def _append(self, change: Transaction, name: str, message: Message) -> dict[str, Any]:
+        """Write what has changed of a part to a file, to be read after those before; all, once they are many."""
+        if name in self.__dict__:
+            getattr(self, name).apply(message)
+        if len(self._fact[name]) >= MOST_FILES:
+            part = getattr(self, name)
+            part.apply(message)  # which changes nothing where it was
+            return self._keep(change, **{name: part})
+        file = f"{name}-{secrets.token_hex(8)}.safetensors"
+        message.write(self._folder / file)
+        reached("fleet-file-written")
+        self._fact[name] = [*self._fact[name], file]
         change.set_fact(FACT, json.dumps(self._fact))
         return {}
 
     def _read(self, name: str) -> Joined:
-        message, found = Message.read(self._folder / self._fact[name]), Joined(self._space)
+        first, *more = self._fact[name]
+        message, found = Message.read(self._folder / first), Joined(self._space)
         found.taught, found.registers = message.added or Sums(self._space), message.registers
         found.versions, found.forgotten = message.after, message.forgotten
+        for file in more:
+            found.apply(Message.read(self._folder / file))
         return found
 
     def _changed(self, plan: ChangePlan) -> dict[str, Any]:
@@ -327,7 +390,7 @@ class FleetMember:
     def tidy(self) -> None:
         """Write the model, and delete files that do not count any more."""
         self._engine.checkpoint()
-        count = {self._fact["own"], self._fact["others"]}
+        count = {*self._fact["own"], *self._fact["others"]}
         for path in sorted(self._folder.iterdir()):
             if path.name not in count:
                 reached("fleet-before-delete")

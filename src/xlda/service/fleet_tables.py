@@ -8,7 +8,7 @@ changed here since.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import apsw
@@ -126,25 +126,43 @@ def note_agreed(db: apsw.Connection) -> None:
     db.executemany("INSERT INTO fleet_classes(id, label, parent, gone) VALUES (?, ?, ?, ?)", rows)
 
 
-def said_here(db: apsw.Connection, known: Registers, names: Mapping[str, Label], box: str) -> list[Register]:
+def labels_here(db: apsw.Connection) -> dict[str, Label]:
+    """Labels of all class ids, also of those that are no more."""
+    return dict(db.execute("SELECT id, label FROM classes"))
+
+
+def live_labels(db: apsw.Connection) -> dict[str, Label]:
+    """Labels of class ids that were not removed."""
+    return dict(db.execute("SELECT id, label FROM classes WHERE is_there AND NOT is_removed"))
+
+
+def add_class(db: apsw.Connection, class_id: str, label: Label, seq: int) -> None:
+    """Have a class that another box has made, and the fleet knows."""
+    db.execute(
+        "INSERT INTO classes(id, label, is_there, touched) VALUES (?, ?, 1, ?)", (class_id, label, seq)
+    )
+    db.execute("INSERT INTO fleet_classes(id, label, parent, gone) VALUES (?, ?, NULL, 0)", (class_id, label))
+
+
+def said_here(db: apsw.Connection, clock: int, parent_of: Callable[[str], Any], box: str) -> list[Register]:
     """What was said of classes here since the fleet last agreed, as registers.
 
     Whoever names or removes a class means all that it is made of: what is in it for its equal label alone
     is made a part of it.
     """
-    agreed, clock = agreed_states(db), known.clock + 1
+    agreed = agreed_states(db)
     said = []
     for class_id, now in class_states(db).items():
         before = agreed.get(class_id)
         if before is None:
-            if now.gone and class_id not in names:
+            if now.gone:
                 continue  # nobody has ever heard of it
-            before = ClassState(names.get(class_id, ""), None, False)
+            before = ClassState("", None, False)
         elif before != now and (before.label, before.gone) != (now.label, now.gone):
             said += [
                 Register(child, PARENT, class_id, clock, box)
                 for child, state in agreed.items()
-                if state.parent == class_id and known.value(child, PARENT) != class_id
+                if state.parent == class_id and parent_of(child) != class_id
             ]
         for field, old, new in zip((LABEL, PARENT, GONE), before, now, strict=True):
             if old != new:

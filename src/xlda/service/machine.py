@@ -12,6 +12,7 @@ import numpy as np
 
 from xlda import model_file
 from xlda._internal.arrays import Array
+from xlda.fleet.joined import sums_in
 from xlda.fleet.message import Message
 from xlda.fleet.sums import Sums
 from xlda.identity import BackboneIdentity
@@ -40,7 +41,7 @@ class Machine:
 
     def __init__(self, classifier: Learner, fleet: Path | None = None) -> None:
         self.classifier = classifier
-        self._fleet, self._others_file = fleet, ""  # where files of a fleet are, and what others have taught
+        self._fleet, self._others_files = fleet, list[str]()  # what others have taught
         self._others: Sums | None = None  # the same, once somebody needs it
         self.lock = threading.RLock()
         self.between_events = threading.Lock()  # held while steps are taken, however many: for what is saved
@@ -87,22 +88,21 @@ class Machine:
 
     # -- others of a fleet
 
-    def know_others(self, file: str) -> None:
-        """Say in which file is what other boxes of a fleet have taught."""
-        self._others_file, self._others = file, None
+    def know_others(self, files: list[str]) -> None:
+        """Say in which files is what other boxes of a fleet have taught: all of it, and what came since."""
+        self._others_files, self._others = files, None
 
     @property
     def is_in_fleet(self) -> bool:
         """Whether others have a part in what it knows."""
-        return bool(self._others_file)
+        return bool(self._others_files)
 
     def block_of_others(self, class_id: str) -> Block | None:
         """What others have taught of a class id, and nobody can change here; None where that is nothing."""
-        if not self._others_file or self._fleet is None:
+        if not self._others_files or self._fleet is None:
             return None
         if self._others is None:
-            message = Message.read(self._fleet / self._others_file)
-            self._others = message.added or Sums(message.space)
+            self._others = sums_in([self._fleet / file for file in self._others_files])
         found = self._others.block(class_id)
         return None if found is None else Block(*found)
 
@@ -203,7 +203,27 @@ class Machine:
         self.label_of[class_id] = label
         self._note(class_id)
 
-    def _become(self, file: str, others: str) -> None:
+    def _heard(self, others: list[str], entries: list[list[Any]]) -> None:
+        assert self._fleet is not None
+        samples = Message.read(self._fleet / others[-1]).samples
+        assert samples is not None
+        for _, class_id, label, _ in entries:
+            self._label(class_id, label)
+        model = self.classifier._model
+        label_of = {name: self.label_of[class_id] for name, class_id, _, _ in entries}
+        for sign in (1, -1):
+            some = samples.chosen(np.flatnonzero(samples.signs == sign))
+            labels = [label_of[name] for name in some.ids]
+            if sign > 0 and labels:
+                model.learn(some.embeddings, labels, groups=some.groups)
+            elif labels:
+                model.forget(some.embeddings, labels)
+        for _, class_id, _, _ in entries:
+            if self.label_of[class_id] in model.labels:
+                self._note(class_id)
+        self.know_others(others)
+
+    def _become(self, file: str, others: list[str]) -> None:
         assert self._fleet is not None
         classifier: Learner = model_file.read(self._fleet / file, Learner)
         classifier.background = True
