@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+pytest.importorskip("apsw", reason="the service needs the extra `serve`")
+pytest.importorskip("httpx", reason="the service needs the extra `serve`")
+
 from fleet_oracle import check_model, moments_by_loop
+from service_under_test import COMMAND, environment, running
 from xlda import XLDA
 from xlda.fleet import FleetHub
 from xlda.service import plans
+from xlda.service.backup import backup, restore
 from xlda.service.changes import NewSample
 from xlda.service.engine import Engine
 from xlda.service.fleet_sync import synced
+from xlda.service.tokens import Tokens
 from xlda.service.writer import Wanted
 
 WIDTH = 5
@@ -186,3 +195,108 @@ def test_few_samples_of_a_class_stay_at_home(tmp_path, start):
         for box in (bern, basel):
             box.sync(hub)
             box.check([*began, *many, *rare, *more])
+
+
+def test_a_class_of_which_few_are_left_goes_home_again(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, figs := some(2, "fig"))
+        seq = taught(bern, more := some(2, "fig"))
+        bern.sync(hub, min_count=3)
+        basel.sync(hub)
+        basel.check([*began, *figs, *more])
+        bern.change(plans.undo([seq]))
+        for box in (bern, basel):
+            box.sync(hub)
+        bern.check([*began, *figs])
+        basel.check(began)
+
+
+def test_a_restored_box_takes_up_where_it_was_and_what_it_lost_counts_no_more(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(3, "kiwi", "fig"))
+        for box in (bern, basel):
+            box.sync(hub)
+        (tmp_path / "backup.zip").write_bytes(b"".join(backup(bern.engine)))
+        taught(bern, some(4, "lime"))
+        for box in (bern, basel):
+            box.sync(hub)
+        bern.close()
+        bern.path = tmp_path / "again.xlda"
+        restore(tmp_path / "backup.zip", bern.path)
+        bern.open()
+        taught(bern, two := some(2, "pear"))
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check([*began, *one, *two])
+
+
+@pytest.mark.parametrize(
+    "fault", ["fleet-file-written", "after-commit", "fleet-before-delete", "fleet-after-delete"]
+)
+def test_a_sync_that_was_killed_changes_nothing_or_all(tmp_path, start, fault):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(3, "kiwi", "fig"))
+        bern.sync(hub)
+        taught(basel, two := some(3, "kiwi", "fig"))
+        basel.close()
+        command = [sys.executable, "-c", COMMAND, "sync", "hub", "--model", "basel.xlda", "--box", "basel"]
+        killed = {**environment(), "XLDA_FAULT": f"{fault}:1"}
+        ended = subprocess.run(command, cwd=tmp_path, env=killed, capture_output=True, check=False)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        basel.open()
+        for box in (basel, bern):
+            box.sync(hub)
+            box.check([*began, *one, *two])
+
+
+# -- by the command, between processes
+
+
+def cli(folder, *arguments, token=None):
+    command = [sys.executable, "-c", COMMAND, "sync", *arguments, "--json"]
+    if token is not None:
+        (folder / "token").write_text(token)
+        command += ["--hub-token-from", "token"]
+    ended = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    return ended.returncode, ended.stdout or ended.stderr
+
+
+def test_three_services_and_the_command(tmp_path, start):
+    path, _ = start
+    tokens, text = Tokens().with_new("bern", ["sync"])
+    tokens, other = tokens.with_new("basel", ["sync"])
+    tokens, admin = tokens.with_new("boss", ["admin"])
+    tokens.write(tmp_path / "tokens.json")
+    for name in ("bern", "basel"):
+        (tmp_path / f"{name}.xlda").write_bytes(path.read_bytes())
+    hub = running(tmp_path / "hub.xlda", "--token-file", tmp_path / "tokens.json")
+    with hub as hub, running(tmp_path / "bern.xlda") as bern, running(tmp_path / "basel.xlda") as basel:
+        one, two = some(5, "kiwi", "fig"), some(4, "kiwi", "lime")
+        bern.learn([x for _, x in one], [label for label, _ in one])
+        basel.learn([x for _, x in two], [label for label, _ in two])
+        code, said = cli(tmp_path, hub.url, "--server", bern.url, "--box", "bern")
+        assert code == 1
+        assert "token" in said
+        for box, name, token in ((bern, "bern", text), (basel, "basel", other), (bern, "bern", text)):
+            code, said = cli(tmp_path, hub.url, "--server", box.url, "--box", name, token=token)
+            assert code == 0, said
+        wanted = {"kiwi": 9, "pear": 4, "fig": 2, "lime": 2}
+        assert bern.counts() == basel.counts() == wanted
+        lime = next(sample for label, sample in two if label == "lime")
+        assert "lime" in {best["label"] for best in bern.judge([lime])["predictions"][0]["top"]}
+        code, said = cli(tmp_path, hub.url, "--server", basel.url, "--box", "basel", token=text)
+        assert code == 1
+        assert "another token" in said
+        code, said = cli(tmp_path, hub.url, "--forget", "basel", token=admin)
+        assert code == 0, said
+        code, said = cli(tmp_path, hub.url, "--server", bern.url, token=text)
+        assert code == 0, said
+        assert {label: n for label, n in bern.counts().items() if n} == {"kiwi": 7, "pear": 4, "fig": 2}

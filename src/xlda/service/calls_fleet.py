@@ -7,23 +7,24 @@ import secrets
 import shutil
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.background import BackgroundTask
 
 from xlda.errors import OtherVersionError, XLDAError
-from xlda.fleet.hub import FleetHub
+from xlda.fleet.hub import BOX, FleetHub
 from xlda.fleet.message import Message, Versions, version_of
 from xlda.service.fleet_sync import hub_at, synced
 from xlda.service.problems import Problem
 from xlda.service.requests_in import json_of, media_type, only_fields, scoped, service_of, text_of
 from xlda.service.service import Service
-from xlda.service.shapes import AnyShape, refusals, responses
+from xlda.service.shapes import LABEL, AnyShape, refusals, responses, takes_json
 from xlda.service.writer import LEAST_FREE
 
 router = APIRouter()
 
 KIND = "application/x-safetensors"
+BoxName = Annotated[str, Path(pattern=f"^{BOX.pattern}$")]
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -99,15 +100,15 @@ async def contributions(
 
 
 @router.get("/v1/contributions/{box}", dependencies=[scoped("sync")], responses=responses(AnyShape))
-async def contribution(request: Request, box: str) -> Response:
+async def contribution(request: Request, box: BoxName) -> Response:
     """The version of a box that this hub has, or null."""
     service = service_of(request)
     version = await service.read(lambda: hub_of(service).version(box))
     return JSONResponse({"version": None if version is None else list(version)})
 
 
-@router.delete("/v1/contributions/{box}", dependencies=[scoped("admin")], responses=responses(AnyShape))
-async def forget_box(request: Request, box: str) -> Response:
+@router.delete("/v1/contributions/{box}", dependencies=[scoped("admin")], responses=responses(AnyShape, 404))
+async def forget_box(request: Request, box: BoxName) -> Response:
     """Take a box out of the fleet, exactly: with the next sync nobody has what it taught any more."""
     service = service_of(request)
     try:
@@ -117,7 +118,12 @@ async def forget_box(request: Request, box: str) -> Response:
     return JSONResponse({"forgotten": box})
 
 
-@router.post("/v1/sync", dependencies=[scoped("admin")], responses=responses(AnyShape, 409))
+@router.post(
+    "/v1/sync",
+    dependencies=[scoped("admin")],
+    responses=responses(AnyShape, 409),
+    openapi_extra=takes_json({"hub": LABEL}, {"hub": LABEL, "box": LABEL}),
+)
 async def sync(request: Request) -> Response:
     """Bring what was taught here to a hub, and take in what others have taught: `{hub, box, token, ...}`."""
     found: dict[str, Any] = await json_of(request)

@@ -217,6 +217,7 @@ class FleetMember:
         def plan(change: Transaction) -> dict[str, Any]:
             moved = tables.moved_samples(change.db)
             told = tables.released(moved, self._fact["min_count"])
+            told += tables.withdrawn(change.db, told, self._fact["min_count"])
             self._note_said(change)
             samples = tables.signed(told, tables.labels_here(change.db), self._space)
             is_base = self.version is None and bool(self.own.taught.names)
@@ -230,7 +231,7 @@ class FleetMember:
             )
             self._sent = [] if is_base else [message]
             tables.note_contributed(change.db, told)
-            is_held = len(moved) > len(told)
+            is_held = bool({one.number for one in moved} - {one.number for one in told if one.after})
             self._fact |= {"version": list(after), "pending": []}
             self._fact["safe_seq"] = self._fact["safe_seq"] if is_held else change.seq - 1
             return self._append(change, "own", message)
@@ -243,7 +244,7 @@ class FleetMember:
         return sums_of(samples, self._space)
 
     def _note_said(self, change: Transaction) -> bool:
-        """Note what was said of classes here since the fleet last agreed, to be told; whether anything was."""
+        """Note what was said of classes here since the fleet last agreed; whether anything was."""
         said = tables.said_here(change.db, self._fact["clock"] + 1, self._parent_of, self.name)
         if said:
             self._fact["pending"] += [list(one) for one in said]
@@ -361,7 +362,7 @@ class FleetMember:
         return {}
 
     def _append(self, change: Transaction, name: str, message: Message) -> dict[str, Any]:
-        """Write what has changed of a part to a file, to be read after those before; all, once they are many."""
+        """Write what has changed of a part to one more file; all of it, once they are many."""
         if name in self.__dict__:
             getattr(self, name).apply(message)
         if len(self._fact[name]) >= MOST_FILES:

@@ -69,6 +69,21 @@ def released(moved: list[MovedSample], min_count: int) -> list[MovedSample]:
     return told
 
 
+def withdrawn(db: apsw.Connection, told: list[MovedSample], min_count: int) -> list[MovedSample]:
+    """Samples of classes of which too few are left, to be taken away as well: they stay at home again."""
+    if min_count <= 1:
+        return []
+    left = Counter(dict(db.execute("SELECT home, count(*) FROM contributed GROUP BY home")))
+    left.update(one.after for one in told if one.after is not None)
+    left.subtract(one.before for one in told if one.before is not None)
+    few, known = {home for home, n in left.items() if 0 < n < min_count}, {one.number for one in told}
+    rows = db.execute(
+        'SELECT number, contributed.home, NULL, embedding, "group" FROM contributed JOIN samples '
+        "USING (number) WHERE embedding IS NOT NULL"
+    )
+    return [one for one in map(MovedSample._make, rows) if one.before in few and one.number not in known]
+
+
 def note_contributed(db: apsw.Connection, told: list[MovedSample]) -> None:
     """Note what the fleet was told of."""
     db.executemany("DELETE FROM contributed WHERE number = ?", [(one.number,) for one in told])

@@ -207,10 +207,9 @@ class Machine:
         assert self._fleet is not None
         samples = Message.read(self._fleet / others[-1]).samples
         assert samples is not None
-        for _, class_id, label, _ in entries:
-            self._label(class_id, label)
-        model = self.classifier._model
-        label_of = {name: self.label_of[class_id] for name, class_id, _, _ in entries}
+        model, taught = self.classifier._model, set(samples.ids)
+        entries = [entry for entry in entries if entry[0] in taught]
+        label_of = {name: self._label(class_id, label) for name, class_id, label, _ in entries}
         for sign in (1, -1):
             some = samples.chosen(np.flatnonzero(samples.signs == sign))
             labels = [label_of[name] for name in some.ids]
@@ -219,8 +218,7 @@ class Machine:
             elif labels:
                 model.forget(some.embeddings, labels)
         for _, class_id, _, _ in entries:
-            if self.label_of[class_id] in model.labels:
-                self._note(class_id)
+            self._note(class_id)
         self.know_others(others)
 
     def _become(self, file: str, others: list[str]) -> None:

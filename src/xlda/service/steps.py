@@ -8,7 +8,7 @@ Each is a list that JSON can hold. Classes have ids here, since labels change.
     ["drop", class id]                                ["restore", class id, label, count, mean]
     ["backbone", identity]                            what made the embeddings that follow
     ["confirm", class id or null, embedding]          which answer was right; nothing is learned from it
-    ["heard", others, [[class id, class here, label, change of count], ...]]    samples of other boxes, in a file
+    ["heard", others, [[class id, class here, label, change of count], ...]]    samples of other boxes
     ["become", model, others]                         files with the model of a fleet, and what others taught
 """
 
