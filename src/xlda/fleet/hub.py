@@ -255,9 +255,9 @@ class FleetHub:
             have = since.get(box)
             if have == last:
                 continue
-            if have is None or last is None or have.epoch != last.epoch:
+            if last is None or (have is not None and have.epoch != last.epoch):
                 return None
-            chain = self._after(box, have.epoch, have.seq)
+            chain = self._after(box, last.epoch, 0 if have is None else have.seq)
             if not chain or chain[-1].seq != last.seq:
                 return None
             if (Message.read(chain[0].path).before or {}).get(box) != have:
@@ -285,11 +285,12 @@ class FleetHub:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "owner").exists():
             write_whole(folder / "owner", owner.encode())
+        if message.before is not None:
+            since = message.before[box].seq if box in message.before else 0
+            message.write(folder / f"{after.epoch:010}.{since:010}.{after.seq:010}.delta")
         if message.before is None or self._whole(box) is None:
             self._write_whole(state, box)
             return
-        since = message.before[box].seq if box in message.before else 0
-        message.write(folder / f"{after.epoch:010}.{since:010}.{after.seq:010}.delta")
         self._hold(box, self._held.pop(box, state))
         self._tidy(state, box)
 

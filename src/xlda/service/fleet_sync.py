@@ -323,7 +323,8 @@ class FleetMember:
         """A classifier of all that was taught; its rows are those of the one that is served, and new ones."""
         old = self._engine.machine.classifier
         rows = _rows_of(self._engine, classes)
-        made = Learner(**old.get_params())
+        precision = "half" if self._space.half else "full"
+        made = Learner(**{**old.get_params(), "precision": precision})
         moments, labels = summed(parts, classes, rows, made.check_samples)
         made.n_features_in_, made.power_ = self._space.width, self._space.power
         made._start(Labels(labels))
