@@ -87,6 +87,7 @@ class FleetMember:
         self._engine, self._folder = engine, engine.places.folder / "fleet"
         self._fact: dict[str, Any] = json.loads(engine._fact(FACT) or "{}")
         self._sent: list[Message] = []
+        self._answer: Message | None = None  # what the hub said before this box had joined
         if self._fact:
             self._space = Space.from_json(self._fact["space"])
 
@@ -170,12 +171,12 @@ class FleetMember:
     def _found_space(self, hub: AnyHub, box: str) -> Space:
         if self._engine.machine.is_started:
             return space_of(self._engine.machine.classifier)
-        answer = hub.answer(box, {})
-        if answer is None:
+        self._answer = hub.answer(box, {})
+        if self._answer is None:
             raise ValueError(
                 "Neither this box nor the hub has learned anything yet. Teach one of them first."
             )
-        return answer.space
+        return self._answer.space
 
     def _began(self, change: Transaction) -> list[Joined]:
         """What the model had before its log began: a contribution of its own, or a part of this box's."""
@@ -259,7 +260,7 @@ class FleetMember:
 
     def take(self, hub: AnyHub) -> int:
         """Have the model know what others have taught; gives the event that brought it, or the last one."""
-        answer = hub.answer(self.name, self.versions)
+        answer = self._answer or hub.answer(self.name, self.versions)
         if answer is None:
             return self._engine.machine.seq
         told = {} if answer.before is None else self._changed(lambda change: self._heard(change, answer))
