@@ -11,6 +11,7 @@ from xlda.fleet.sums import Sums
 
 LARGEST = 65_000.0  # that a number of an embedding may be: what half precision holds
 ROUNDING = 1e-5  # of the largest that there is, which sums and means may be beside what they should be
+ONCE = 10_000.0  # samples that may have been there once, and left their rounding: a tenth of one sample
 START = "start-"  # what names of common starting models begin with: their counts need not be whole
 MOST_CLOCK_AHEAD = 2**40  # that a logical clock may be: no box says so much
 
@@ -68,8 +69,8 @@ def check_sums(taught: Sums, may_be_parts: bool = False) -> None:
 def _check_scatter(scatter: Array, counts: Array, means: Array, dropped: float) -> None:
     dof = float(np.maximum(counts - 1, 0).sum()) + dropped
     trace, diagonal = float(np.trace(scatter)), np.diag(scatter)
-    size = float(np.abs(means).max(initial=0.0)) ** 2 * max(counts.sum(), 1.0)  # what rounding is a share of
-    slack = ROUNDING * max(trace, size, 1e-30)
+    size = float(np.abs(means).max(initial=0.0)) ** 2  # of a sample
+    slack = ROUNDING * max(trace, size * max(counts.sum(), ONCE))
     if not dof and np.abs(scatter).max(initial=0.0) > slack:
         raise RefusedContributionError("It has a scatter, and no class with two samples.")
     if (diagonal > dof * (2 * LARGEST) ** 2 + slack).any():
