@@ -122,12 +122,12 @@ def test_a_scatter_needs_samples_for_its_directions():
     taught = Sums(SPACE)
     taught.add(SignedSamples.of(RNG.normal(size=(3, 3)), ["a", "a", "b"], {"a": "a", "b": "b"}))
     check_sums(taught)
-    taught.moments._scatter.replace(np.eye(3))
+    taught.moments._scatter.replace(10 * np.eye(3))
     with pytest.raises(RefusedContributionError, match="more directions"):
         check_sums(taught)
     lonely = Sums(SPACE)
     lonely.add(SignedSamples.of(RNG.normal(size=(2, 3)), ["a", "b"], {"a": "a", "b": "b"}))
-    lonely.moments._scatter.replace(np.eye(3))
+    lonely.moments._scatter.replace(10 * np.eye(3))
     with pytest.raises(RefusedContributionError, match="no class with two samples"):
         check_sums(lonely)
 

@@ -70,7 +70,7 @@ def _check_scatter(scatter: Array, counts: Array, means: Array, dropped: float) 
     dof = float(np.maximum(counts - 1, 0).sum()) + dropped
     trace, diagonal = float(np.trace(scatter)), np.diag(scatter)
     size = float(np.abs(means).max(initial=0.0)) ** 2  # of a sample
-    slack = ROUNDING * max(trace, size * max(counts.sum(), ONCE))
+    slack = ROUNDING * max(trace, size * max(counts.sum(), ONCE), 1e-30)
     if not dof and np.abs(scatter).max(initial=0.0) > slack:
         raise RefusedContributionError("It has a scatter, and no class with two samples.")
     if (diagonal > dof * (2 * LARGEST) ** 2 + slack).any():
