@@ -51,6 +51,18 @@ class ChangedModelError(XLDAError, OSError):
     """A model file that was changed by another process since it was opened."""
 
 
+class RefusedContributionError(XLDAError, ValueError):
+    """What no box of a fleet could have taught, or not this one; nothing of it was taken in."""
+
+
+class OtherVersionError(XLDAError, ValueError):
+    """A contribution that starts from another version than is there, which is `version`, if there is any."""
+
+    def __init__(self, message: str, version: tuple[int, int, str] | None = None) -> None:
+        super().__init__(message)
+        self.version = version
+
+
 def either(labels: tuple[str | int, ...]) -> str:
     """Labels in a sentence, the first three of them.
 

@@ -36,6 +36,8 @@ ELSEWHERE = {  # points that need more than samples to be reached, and the tests
     "restore-after-rename": "below", "photo-before-rename": "below", "photo-after-rename": "below",
     "photo-before-delete": "below", "photo-after-delete": "below", "migration-after-copy": "test_damage.py",
     "migration-before-commit": "test_damage.py", "migration-after-commit": "test_damage.py",
+    "fleet-file-written": "test_fleet_service.py", "fleet-before-delete": "test_fleet_service.py",
+    "fleet-after-delete": "test_fleet_service.py",
     "exchange-begun": "below", "exchange-old-moved": "below", "exchange-new-moved": "below",
 }  # fmt: skip
 

@@ -49,6 +49,7 @@ COMMANDS = {  # in the order of --help, and where each is: only what is asked fo
     "backup": "xlda.cli.backup",
     "restore": "xlda.cli.restore",
     "token": "xlda.cli.token",
+    "sync": "xlda.cli.sync",
     "glyphs": "xlda.cli.glyphs",
     "demo": "xlda.cli.demo",
 }

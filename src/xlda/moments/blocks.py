@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlda._internal.arrays import Array
+from xlda._internal.arrays import Array, Rows
 from xlda.moments.batch_update import EMPTY
 from xlda.moments.forgetting import ForgetError
 from xlda.moments.moments import Moments
@@ -63,6 +63,29 @@ def restore(moments: Moments, row: int, count: float, mean: Array) -> None:
         block = _offsets_of_mean(moments, mean)
         moments._absorb_many(block, None, np.array([row]), np.array([count]), sign=1)
         moments._dof_of_dropped -= count - 1.0
+
+
+def take_away(moments: Moments, other: Moments, rows: Rows) -> None:
+    """Take away another stream that was merged, whose class i is row `rows[i]` here. O(C d + d^2).
+
+    More than a class has is an error and changes nothing. Nobody knows which of the samples kept for checking
+    were its: those of its classes are not kept any more.
+    """
+    seen = np.flatnonzero(other._counts[: other.n_classes])
+    taken = np.bincount(rows[seen], other._counts[seen], minlength=moments.n_classes)
+    short = np.flatnonzero(taken > moments.counts * (1 + EMPTY))
+    if short.size:
+        raise ForgetError(int(short[0]), float(taken[short[0]]), float(moments.counts[short[0]]))
+    shift: Array = (moments._origin.astype(np.float64) - other._origin).astype(moments.dtype)
+    with moments._changing():
+        moments._absorb_many(other._offsets[seen], shift, rows[seen], other._counts[seen], sign=-1)
+        moments._scatter.take_away(other._scatter)
+        moments._dof_of_dropped -= other._dof_of_dropped
+        moments._n_samples -= other._n_samples
+        for row in np.unique(rows[seen]).tolist():
+            moments.kept.drop(row)
+        if not moments._counts.any() and not moments._dof_of_dropped and not moments.frozen:
+            moments._scatter.clear()
 
 
 def _offsets_of_mean(moments: Moments, mean: Array) -> Array:

@@ -92,6 +92,12 @@ class Scatter:
         other.fold()
         self._total += other._total
 
+    def take_away(self, other: Scatter) -> None:
+        """Take all of another sum away."""
+        self.fold()
+        other.fold()
+        self._total -= other._total
+
     def replace(self, matrix: Array) -> None:
         """Have this symmetric matrix for the sum, and no rows waiting; its memory is taken over."""
         lower = np.ascontiguousarray(matrix)

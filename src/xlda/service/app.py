@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 import xlda
-from xlda.service import calls_classes, calls_model, calls_samples, calls_session, calls_whole
+from xlda.service import calls_classes, calls_fleet, calls_model, calls_samples, calls_session, calls_whole
 from xlda.service.docs_page import docs_page
 from xlda.service.gate import Gate, Hosts, Sessions
 from xlda.service.metrics import Metrics
@@ -59,7 +59,7 @@ def made_app(
     app.state.service, app.state.tokens = service, tokens
     app.state.sessions, app.state.pairing = Sessions(secret), Pairing()
     app.state.metrics = Metrics(service)
-    for calls in (calls_samples, calls_classes, calls_model, calls_session, calls_whole):
+    for calls in (calls_samples, calls_classes, calls_model, calls_session, calls_whole, calls_fleet):
         app.include_router(calls.router)
     add_page(app)
     add_trust(app)

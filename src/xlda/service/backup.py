@@ -28,6 +28,7 @@ from xlda.service.starting import finish_restore
 VERSION = 1
 MANIFEST, MODEL, LOG = "manifest.json", "model.xlda", "log.sqlite"
 PHOTO = re.compile(r"photos/[0-9a-f]{2}/[0-9a-f]{64}\.jpg")
+FLEET = re.compile(r"fleet/[a-z]+-[0-9a-f]{16}\.[a-z]+")
 PIECE = 1 << 20  # bytes
 
 
@@ -70,6 +71,9 @@ def _zipped(engine: Engine, manifest: dict[str, Any], model: BinaryIO | None, lo
             yield from _added(archive, pieces, MODEL, model)
         with log.open("rb") as file:
             yield from _added(archive, pieces, LOG, file)
+        for part in sorted((engine.places.folder / "fleet").glob("*")):
+            with part.open("rb") as file:
+                yield from _added(archive, pieces, f"fleet/{part.name}", file)
         for name in engine.photos.names():
             content = engine.photos.read(name)
             if content is not None:
@@ -147,7 +151,7 @@ def _unpack(file: Path, folder: Path) -> int:
             for name in names:
                 if name == MANIFEST:
                     continue
-                if name not in (MODEL, LOG) and not PHOTO.fullmatch(name):
+                if name not in (MODEL, LOG) and not PHOTO.fullmatch(name) and not FLEET.fullmatch(name):
                     raise ValueError(f"it holds {name[:80]!r}, which a backup has not")
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -100,6 +100,14 @@ class Book:
             book._kind = type(label)
         return book
 
+    def reload(self, db: apsw.Connection, machine: Machine) -> None:
+        """Have what the database has, in place of all that was here."""
+        found = Book.load(db, machine)
+        with self._lock:
+            self.by_id, self.by_label, self._sorted = found.by_id, found.by_label, found._sorted
+            self._kind = found._kind
+            self._note_change()
+
     def __len__(self) -> int:
         return len(self.by_id)
 
@@ -166,6 +174,9 @@ class Book:
             self._put(other, label, count)
         elif kind == "drop":
             self._drop(rest[0])
+        elif kind == "heard":
+            for _, class_id, label, change in rest[1]:
+                (self.by_id.get(class_id) or self._put(class_id, label, 0.0)).count += change
         elif kind == "restore":
             self._put(rest[0], rest[1], rest[2])
 

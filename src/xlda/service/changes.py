@@ -187,7 +187,26 @@ class Transaction:
         for count, mean in self.db.execute(folded, (homes,)):
             part = Block(count, np.frombuffer(mean, np.float64))
             block = part if block is None else block.plus(part)
-        return block
+        others = self._of_others(row)
+        return others if block is None else block if others is None else block.plus(others)
+
+    def _of_others(self, row: ClassRow) -> Block | None:
+        """What other boxes of a fleet have taught of a class and of all that were merged into it."""
+        found: Block | None = None
+        for number in self.subtree(row) if self.machine.is_in_fleet else ():
+            part = self.machine.block_of_others(self.numbered(number).id)
+            if part is not None:
+                found = part if found is None else found.plus(part)
+        return found
+
+    def _beside_samples(self, row: ClassRow) -> Block | None:
+        """What a class has beside samples that can be learned again; in a fleet that changes."""
+        known, items = self.block(row), self.items(row)
+        if known is None or not items:
+            return known
+        embeddings = np.stack([item.sample().embedding for item in items])
+        left = known.plus(Block.of(self.machine.in_model_space(embeddings)), -1.0)
+        return left if left.count > 1e-6 else None
 
     # -- classes
 
@@ -267,7 +286,7 @@ class Transaction:
         self.check_free_again(other.label)
         into = self.root(other)
         block = self.block(other)
-        if base is not None:
+        if base is not None and not self.machine.is_in_fleet:
             block = base if block is None else base.plus(block)
         self._set(other, "parent", self.numbered(other.parent or 0).id, None, base and base.to_json())
         if block is not None and block.count:
@@ -287,6 +306,8 @@ class Transaction:
     def unremove(self, row: ClassRow, base: Block | None) -> None:
         """Have a class again that was removed."""
         self.check_free_again(row.label)
+        if self.machine.is_in_fleet:
+            base = self._beside_samples(row)
         self._set(row, "is_removed", 1, 0, None if base is None else base.to_json())
         if base is None:
             self.steps.append(["name", row.id, row.label])

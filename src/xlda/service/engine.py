@@ -362,7 +362,9 @@ class Engine:
     def _tidy(self, saved_seq: int) -> None:
         """Drop what is too old to be undone, by the writer, some at a time; photos go with it."""
         try:
-            if fold(self.db, self.machine, self.photos, saved_seq, self.keeping.undo_days):
+            told = self._fact("fleet")  # a fleet is told of samples before they go
+            last = saved_seq if told is None else min(saved_seq, json.loads(told)["safe_seq"])
+            if fold(self.db, self.machine, self.photos, last, self.keeping.undo_days):
                 self.writer.between(lambda: self._tidy(saved_seq))
                 return
             forget_answers(self.db)

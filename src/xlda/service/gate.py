@@ -25,6 +25,7 @@ HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/?#\\\[\]]+))(?::[0-9]{0,5})?")
 ORIGIN = re.compile(r"https?://([^/]+)")
 SESSION_SECONDS = PAIRED_DAYS * 86400
 MOST_IN_FLIGHT = 256  # requests of one client at a time
+UNLIMITED = ("/v1/import", "/v1/contributions")  # bodies that go to the disk, and are limited by that
 MOST_HELD = 400_000_000  # bytes of all bodies that are in memory
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -172,7 +173,7 @@ class Gate:
         client = self._client(scope)
         limit = scope.setdefault("xlda.body", body)
         length = _content_length(headers)
-        if length is not None and length > limit.most_bytes and not scope["path"].endswith("/v1/import"):
+        if length is not None and length > limit.most_bytes and not scope["path"].endswith(UNLIMITED):
             raise _too_large(limit.most_bytes)
         client.n_in_flight += 1
         return client

@@ -5,11 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlda import model_file
 from xlda._internal.arrays import Array
+from xlda.fleet.joined import sums_in
+from xlda.fleet.message import Message
+from xlda.fleet.sums import Sums
 from xlda.identity import BackboneIdentity
 from xlda.inputs import prepared
 from xlda.labels import Label
@@ -34,8 +39,10 @@ class Machine:
     they are very large.
     """
 
-    def __init__(self, classifier: Learner) -> None:
+    def __init__(self, classifier: Learner, fleet: Path | None = None) -> None:
         self.classifier = classifier
+        self._fleet, self._others_files = fleet, list[str]()  # what others have taught
+        self._others: Sums | None = None  # the same, once somebody needs it
         self.lock = threading.RLock()
         self.between_events = threading.Lock()  # held while steps are taken, however many: for what is saved
         self.position = LogPosition(0, b"")  # of the last event that is in it
@@ -78,6 +85,26 @@ class Machine:
             return None
         count, mean = self.classifier.class_moments(label)
         return Block(count, mean) if count > 0 else None
+
+    # -- others of a fleet
+
+    def know_others(self, files: list[str]) -> None:
+        """Say in which files is what other boxes of a fleet have taught: all of it, and what came since."""
+        self._others_files, self._others = files, None
+
+    @property
+    def is_in_fleet(self) -> bool:
+        """Whether others have a part in what it knows."""
+        return bool(self._others_files)
+
+    def block_of_others(self, class_id: str) -> Block | None:
+        """What others have taught of a class id, and nobody can change here; None where that is nothing."""
+        if not self._others_files or self._fleet is None:
+            return None
+        if self._others is None:
+            self._others = sums_in([self._fleet / file for file in self._others_files])
+        found = self._others.block(class_id)
+        return None if found is None else Block(*found)
 
     def is_of_layer(self, class_id: str) -> bool:
         """Whether a class has a row of a layer that was trained elsewhere."""
@@ -175,6 +202,32 @@ class Machine:
         self.classifier.restore_class(label, count, unpacked(mean, np.float64))
         self.label_of[class_id] = label
         self._note(class_id)
+
+    def _heard(self, others: list[str], entries: list[list[Any]]) -> None:
+        assert self._fleet is not None
+        samples = Message.read(self._fleet / others[-1]).samples
+        assert samples is not None
+        model, taught = self.classifier._model, set(samples.ids)
+        entries = [entry for entry in entries if entry[0] in taught]
+        label_of = {name: self._label(class_id, label) for name, class_id, label, _ in entries}
+        for sign in (1, -1):
+            some = samples.chosen(np.flatnonzero(samples.signs == sign))
+            labels = [label_of[name] for name in some.ids]
+            if sign > 0 and labels:
+                model.learn(some.embeddings, labels, groups=some.groups)
+            elif labels:
+                model.forget(some.embeddings, labels)
+        for _, class_id, _, _ in entries:
+            self._note(class_id)
+        self.know_others(others)
+
+    def _become(self, file: str, others: list[str]) -> None:
+        assert self._fleet is not None
+        classifier: Learner = model_file.read(self._fleet / file, Learner)
+        classifier.background = True
+        self.classifier = classifier
+        self.label_of = {class_id: label for label, class_id in classifier.class_ids_.items()}
+        self.know_others(others)
 
     def _backbone(self, identity: dict[str, Any]) -> None:
         self._identity = BackboneIdentity.from_json(identity)

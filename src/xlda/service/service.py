@@ -20,6 +20,7 @@ import PIL.Image
 
 from xlda._internal.arrays import Array
 from xlda._internal.files import write_whole
+from xlda.fleet.hub import FleetHub
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.photos.decoding import BadImage, OtherFormat, TooManyPixels
@@ -83,6 +84,7 @@ class Service:
         self._aside_turn = asyncio.Lock()
         self._embedded_at = -math.inf  # when a photo came last
         self.is_ready = self._is_exchanging = False
+        self.fleet_hub: FleetHub | None = None  # once a box has come
 
     def start(self) -> None:
         """Begin to take requests."""

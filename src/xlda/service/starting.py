@@ -17,6 +17,7 @@ from xlda import model_file
 from xlda._internal.files import flush_to_disk
 from xlda._internal.safetensors_file import read_header
 from xlda.errors import DamagedFileError
+from xlda.fleet.start import start_id
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label
 from xlda.learner.learner import Learner
@@ -61,7 +62,7 @@ def started(
     db = opened(places.database, vfs)
     try:
         reached("start-after-open")
-        return db, _caught_up(db, places, Machine(classifier))
+        return db, _caught_up(db, places, Machine(classifier, places.folder / "fleet"))
     except (apsw.CorruptError, apsw.NotADBError) as error:
         db.close()
         raise damaged(places.database, str(error)) from error
@@ -83,6 +84,9 @@ def _caught_up(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> 
         replay(db, places.database, machine, position)
         _adopt(db, machine)
     reached("start-after-adopting")
+    fleet = one(db, "SELECT value FROM facts WHERE name = 'fleet'")
+    if fleet is not None and json.loads(fleet[0])["is_in"]:
+        machine.know_others(json.loads(fleet[0])["others"])
     backbone = one(db, "SELECT value FROM facts WHERE name = 'backbone'")
     if machine.is_started and classifier.backbone_ is None and backbone is not None:
         classifier.backbone_ = BackboneIdentity.from_json(json.loads(backbone[0]))
@@ -108,7 +112,7 @@ def _begin(db: apsw.Connection, places: ServicePlaces, machine: Machine) -> None
     if machine.width is not None:
         facts["width"] = machine.width
     with db:
-        _adopt(db, machine)
+        _adopt(db, machine, facts["start"])
         facts["first ids"] = json.dumps([[class_id, label] for class_id, label in machine.label_of.items()])
         db.executemany("INSERT INTO facts(name, value) VALUES (?, ?)", list(facts.items()))
 
@@ -187,8 +191,15 @@ def _samples_of(db: apsw.Connection, path: Path, events: Iterable[Event]) -> dic
     return found
 
 
-def _adopt(db: apsw.Connection, machine: Machine) -> None:
-    """Have all classes of the model in the database: also what commands have made of it since."""
+def _new_id(digest: str, label: Label) -> str:
+    return start_id(digest, label) if digest else secrets.token_hex(16)
+
+
+def _adopt(db: apsw.Connection, machine: Machine, digest: str = "") -> None:
+    """Have all classes of the model in the database: also what commands have made of it since.
+
+    With the digest of its file they get ids that are the same wherever a log begins with that file.
+    """
     classifier = machine.classifier
     labels: list[Label] = classifier.classes_.tolist() if machine.is_started else []
     id_of = dict(classifier.class_ids_) if machine.is_started else {}
@@ -196,7 +207,7 @@ def _adopt(db: apsw.Connection, machine: Machine) -> None:
     known = {row[0]: row[1:] for row in db.execute(
         "SELECT id, label, parent IS NULL AND is_there AND NOT is_removed FROM classes"
     )}  # fmt: skip
-    news = [(id_of.get(label) or secrets.token_hex(16), label) for label in labels]
+    news = [(id_of.get(label) or _new_id(digest, label), label) for label in labels]
     inserted = [(new, label, int(counts[label] > 0)) for new, label in news if new not in known]
     renamed = [(label, new) for new, label in news if new in known and known[new] != (label, 1)]
     if not inserted and not renamed:

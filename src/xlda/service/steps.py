@@ -9,6 +9,8 @@ Each is a list that JSON can hold. Classes have ids here, since labels change.
     ["backbone", identity]                            what made the embeddings that follow
     ["confirm", class id or null, embedding]          which answer was right; nothing is learned from it
     ["unconfirm", class id or null, embedding]        as if nobody had said so
+    ["heard", others, [[class id, class here, label, change of count], ...]]    samples of other boxes
+    ["become", model, others]                         files with the model of a fleet, and what others taught
 """
 
 from __future__ import annotations

@@ -107,6 +107,11 @@ class Writer:
         self._queue.put(wanted)
         return await wanted.answer
 
+    def change_now(self, wanted: Wanted) -> Reply:
+        """Have a change made, and wait for it; not in the event loop."""
+        self._queue.put(wanted)
+        return wanted.answer.result()
+
     def between(self, work: Callable[[], None]) -> None:
         """Have something done between two commits, by the writer."""
         self._queue.put(work)
@@ -262,7 +267,10 @@ class Writer:
         samples = {name: sample for change in changes for name, sample in change.samples.items()}
         with machine.between_events, machine.lock if len(samples) <= MANY else nullcontext():
             machine.take(steps, samples)
-            self.book.take(steps)
+            if any(step[0] == "become" for step in steps):
+                self.book.reload(self._db, machine)
+            else:
+                self.book.take(steps)
             machine.position = self.last
         if events:
             self.on_events(events)

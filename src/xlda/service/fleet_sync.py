@@ -1,0 +1,430 @@
+"""A service as a box of a fleet: what it was taught goes to a hub, and what others were taught comes in.
+
+Files in the folder `fleet` have its own contribution, the sum of the others, and, until the next checkpoint,
+the model that came of both. The database says which of them count, in the transactions that they belong to.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+import threading
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from xlda.errors import OtherVersionError, RefusedContributionError
+from xlda.fleet.box import MOST_SAMPLES, sums_of
+from xlda.fleet.exchange import AnyHub, next_epoch, next_version, send
+from xlda.fleet.hub import BOX, FleetHub
+from xlda.fleet.joined import Joined
+from xlda.fleet.message import Message, Version, Versions
+from xlda.fleet.model import names_in, summed
+from xlda.fleet.registers import PARENT, FleetClass, Registers, classes_of, labels_of
+from xlda.fleet.space import Space
+from xlda.fleet.start import space_of, start_name, taught_by
+from xlda.fleet.sums import SignedSamples, Sums
+from xlda.labels import Label, Labels
+from xlda.learner.learner import Learner
+from xlda.model import Model
+from xlda.parameters import learning_parameters
+from xlda.service import fleet_tables as tables
+from xlda.service.changes import Transaction
+from xlda.service.database import ROOTS, one
+from xlda.service.engine import Engine
+from xlda.service.faults import reached
+from xlda.service.fleet_hearing import heard_entries
+from xlda.service.problems import Problem
+from xlda.service.writer import ChangePlan, Wanted
+
+FACT = "fleet"
+MOST_FILES = 64  # that one part is read from, before it is written anew
+TOO_OLD = (
+    "Some samples of this model are too old to be told from those that it began with. Sync another box that "
+    "began from the same file first, or begin a new box from that file."
+)
+
+_one_at_a_time = threading.Lock()
+
+
+def hub_at(where: str, token: str | None = None) -> AnyHub:
+    """A hub at an address, or in a folder."""
+    if urlsplit(where).scheme in ("http", "https"):
+        from xlda.fleet.remote import RemoteHub
+
+        return RemoteHub(where, token)
+    if not Path(where).is_dir():
+        raise FileNotFoundError(
+            f"{where} is no folder. Make one for the hub, or give the address of a service."
+        )
+    return FleetHub(where)
+
+
+def synced(
+    engine: Engine, hub: AnyHub, box: str | None = None, min_count: int | None = None, is_again: bool = False
+) -> dict[str, Any]:
+    """Bring what was taught here to the hub, and take in what others have taught; tells how it went."""
+    with _one_at_a_time:
+        member = FleetMember(engine)
+        member.join(hub, box, min_count)
+        if is_again and member.version is not None:
+            member.begin_epoch(next_epoch(member.version))
+        member.publish()
+        send(member, hub)
+        seq = member.take(hub)
+    return {"box": member.name, "boxes": len(member.versions) + 1, "seq": seq}
+
+
+class FleetMember:
+    """What a box has told, what it knows of others, and how both are kept. One at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._folder = engine, engine.places.folder / "fleet"
+        self._fact: dict[str, Any] = json.loads(engine._fact(FACT) or "{}")
+        self._sent: list[Message] = []
+        self._answer: Message | None = None  # what the hub said before this box had joined
+        if self._fact:
+            self._space = Space.from_json(self._fact["space"])
+
+    # -- as `send` needs it
+
+    @property
+    def name(self) -> str:
+        """What it is called at the hub."""
+        return str(self._fact["box"])
+
+    @property
+    def version(self) -> Version | None:
+        """What it has told; None where that is nothing."""
+        found = self._fact["version"]
+        return None if found is None else Version(*found)
+
+    @property
+    def versions(self) -> Versions:
+        """What it knows of others."""
+        return {box: Version(*version) for box, version in self._fact["versions"].items()}
+
+    @cached_property
+    def own(self) -> Joined:
+        """All that was told."""
+        return self._read("own")
+
+    @cached_property
+    def others(self) -> Joined:
+        """All that others have told."""
+        return self._read("others")
+
+    def changes(self) -> list[Message]:
+        """What the hub may not have yet."""
+        return list(self._sent)
+
+    def whole(self) -> Message:
+        """All that was told."""
+        return self.own.whole()
+
+    def arrived(self) -> None:
+        """The hub has all of it."""
+        self._sent = []
+
+    def begin_epoch(self, version: Version) -> None:
+        """Have this version from now on."""
+        self.own.versions, self._sent = {self.name: version}, []
+        self._changed(lambda change: self._keep(change, own=self.own))
+
+    # -- joining
+
+    def join(self, hub: AnyHub, box: str | None, min_count: int | None) -> None:
+        """Become a box of the fleet, where it is none yet; the model that it began from goes there first."""
+        if self._fact and box not in (None, self.name):
+            raise ValueError(f"This box is {self.name} in its fleet; it cannot be {box} as well.")
+        if self._fact:
+            if min_count not in (None, self._fact["min_count"]):
+                self._fact["min_count"] = min_count
+                self._changed(lambda change: self._keep(change))
+            return
+        if box is None or not BOX.fullmatch(box):
+            raise ValueError("A box has a name, of small letters, digits, `.`, `_` and `-`: give --box.")
+        self._space = self._found_space(hub, box)
+        self._folder.mkdir(exist_ok=True)
+        self._fact = {
+            "box": box, "min_count": min_count or 1, "space": self._space.to_json(), "is_in": False,
+            "version": None, "versions": {}, "clock": 0, "pending": [], "safe_seq": 0,
+        }  # fmt: skip
+        start: list[Joined] = []
+
+        def plan(change: Transaction) -> dict[str, Any]:
+            change.db.execute(tables.TABLES)
+            tables.note_begun(change.db, json.loads(change.fact("first ids") or "[]"))
+            self.own, self.others = Joined(self._space), Joined(self._space)
+            start.extend(self._began(change))
+            return self._keep(change, own=self.own, others=self.others)
+
+        self._changed(plan)
+        for began in start:
+            self._bring_start(hub, began)
+
+    def _found_space(self, hub: AnyHub, box: str) -> Space:
+        if self._engine.machine.is_started:
+            return space_of(self._engine.machine.classifier)
+        self._answer = hub.answer(box, {})
+        if self._answer is None:
+            raise ValueError(
+                "Neither this box nor the hub has learned anything yet. Teach one of them first."
+            )
+        return self._answer.space
+
+    def _began(self, change: Transaction) -> list[Joined]:
+        """What the model had before its log began: a contribution of its own, or a part of this box's."""
+        machine = change.machine
+        if not machine.is_started:
+            return []
+        digest = str(change.fact("start") or "")
+        base = taught_by(machine.classifier, digest)
+        first: dict[str, Label] = dict(json.loads(change.fact("first ids") or "[]"))
+        base.names |= {name: first[name] for name in base.names if name in first}
+        live = _by_root(change, self._space)
+        if live is not None:
+            base.add(live)
+        if not any(count > 1e-6 for count in base.counts.values()):
+            return []
+        if not digest:  # it began with nothing: these were learned here, long ago
+            self.own.taught = base
+            return []
+        if one(change.db, "SELECT 1 FROM folded LIMIT 1") is not None:
+            raise Problem(409, TOO_OLD)
+        start = Joined(self._space)
+        n = round(sum(base.counts.values()))
+        start.taught, start.versions = base, {start_name(digest): Version(1, 1, f"{digest[:32]}-{n}")}
+        return [start]
+
+    def _bring_start(self, hub: AnyHub, start: Joined) -> None:
+        [(name, version)] = start.versions.items()
+        there = hub.version(name) or hub.put(start.whole())
+        if there != version:
+            raise RefusedContributionError(
+                "The model that this box began from is another one than that of the same name at the hub."
+            )
+
+    # -- telling
+
+    def publish(self) -> None:
+        """Make a message of what was taught and said here since the last one."""
+
+        def plan(change: Transaction) -> dict[str, Any]:
+            moved = tables.moved_samples(change.db)
+            told = tables.released(moved, self._fact["min_count"])
+            told += tables.withdrawn(change.db, told, self._fact["min_count"])
+            self._note_said(change)
+            samples = tables.signed(told, tables.labels_here(change.db), self._space)
+            is_base = self.version is None and bool(self.own.taught.names)
+            if samples is None and not self._fact["pending"] and not is_base:
+                return {}
+            before = {} if self.version is None else {self.name: self.version}
+            after = next_version(self.version)
+            said = Registers.from_json(self._fact["pending"])
+            message = Message(
+                self._space, before, {self.name: after}, registers=said, **self._as_sent(samples)
+            )
+            self._sent = [] if is_base else [message]
+            tables.note_contributed(change.db, told)
+            is_held = bool({one.number for one in moved} - {one.number for one in told if one.after})
+            self._fact |= {"version": list(after), "pending": []}
+            self._fact["safe_seq"] = self._fact["safe_seq"] if is_held else change.seq - 1
+            return self._append(change, "own", message)
+
+        self._changed(plan)
+
+    def _as_sent(self, samples: SignedSamples | None) -> dict[str, Any]:
+        if samples is None or (len(samples) <= MOST_SAMPLES and self._fact["min_count"] <= 1):
+            return {"samples": samples}
+        return sums_of(samples, self._space)
+
+    def _note_said(self, change: Transaction) -> bool:
+        """Note what was said of classes here since the fleet last agreed; whether anything was."""
+        said = tables.said_here(change.db, self._fact["clock"] + 1, self._parent_of, self.name)
+        if said:
+            self._fact["pending"] += [list(one) for one in said]
+            self._fact["clock"] += 1
+            tables.note_agreed(change.db)
+        return bool(said)
+
+    def _parent_of(self, class_id: str) -> Any:
+        return self._known().value(class_id, PARENT)
+
+    # -- taking in
+
+    def take(self, hub: AnyHub) -> int:
+        """Have the model know what others have taught; gives the event that brought it, or the last one."""
+        answer = self._answer or hub.answer(self.name, self.versions)
+        if answer is None:
+            return self._engine.machine.seq
+        told = {} if answer.before is None else self._changed(lambda change: self._heard(change, answer))
+        if told.get("heard"):
+            return int(told["seq"])
+        try:
+            is_new = self.others.apply(answer)
+        except OtherVersionError:
+            everything = hub.answer(self.name, {})
+            is_new = everything is not None and self.others.apply(everything)
+        if not is_new:
+            return self._engine.machine.seq
+        seq = int(self._changed(self._become)["seq"])
+        self.tidy()
+        return seq
+
+    def _heard(self, change: Transaction, answer: Message) -> dict[str, Any]:
+        """Have the model learn samples of others as its own, where no class becomes another one by them."""
+        if self._note_said(change):
+            self._keep(change)
+            return {"heard": False}
+        entries = None
+        if self._fact["is_in"] and change.machine.is_started and answer.before is not None:
+            fits = all(self.versions.get(box) == answer.before.get(box) for box in answer.after)
+            entries = heard_entries(change, answer) if fits else None
+        if entries is None:
+            return {"heard": False}
+        for class_id, label in entries.new:
+            tables.add_class(change.db, class_id, label, change.seq)
+        self._fact["versions"] |= {box: list(version) for box, version in answer.after.items()}
+        self._fact["clock"] = max(self._fact["clock"], answer.registers.clock)
+        self._append(change, "others", answer)
+        change.steps += [["name", class_id, label] for class_id, label in entries.new]
+        change.steps.append(["heard", self._fact["others"], entries.changes])
+        change.about |= {"boxes": len(self.versions) + 1}
+        return {"heard": True}
+
+    def _become(self, change: Transaction) -> dict[str, Any]:
+        """Make the model anew of what this box and all others have taught and said."""
+        self._note_said(change)
+        known, names = self._known(), tables.labels_here(change.db)
+        mine = copy.deepcopy(self.own.taught)
+        samples = tables.signed(tables.moved_samples(change.db), names, self._space)
+        if samples is not None:
+            mine.add(samples)
+        names = {**tables.live_labels(change.db), **names_in([mine, self.others.taught])}
+        classes, labels = classes_of(names, known), labels_of(names, known)
+        tables.set_states(change.db, classes, labels, known, change.seq)
+        tables.note_agreed(change.db)
+        change.db.execute("UPDATE classes SET from_file = 0")
+        file = f"model-{secrets.token_hex(8)}.xlda"
+        self._made([mine, self.others.taught], classes).save(self._folder / file)
+        reached("fleet-file-written")
+        self._fact |= {"is_in": True, "clock": max(self._fact["clock"], known.clock)}
+        self._keep(change, others=self.others)
+        change.steps.append(["become", file, self._fact["others"]])
+        change.about |= {"boxes": len(self.versions) + 1}
+        return {}
+
+    def _made(self, parts: list[Sums], classes: Mapping[str, FleetClass | None]) -> Learner:
+        """A classifier of all that was taught; its rows are those of the one that is served, and new ones."""
+        old = self._engine.machine.classifier
+        rows = _rows_of(self._engine, classes)
+        precision = "half" if self._space.half else "full"
+        made = Learner(**{**old.get_params(), "precision": precision})
+        moments, labels = summed(parts, classes, rows, made.check_samples)
+        made.n_features_in_, made.power_ = self._space.width, self._space.power
+        made._start(Labels(labels))
+        made._model = Model(moments, Labels(labels), learning_parameters(made))
+        made.backbone_ = self._space.backbone
+        made.class_ids_ = {label: name for name, label in rows if name is not None and label is not None}
+        if self._engine.machine.is_started:
+            made._model.layer_rows, made.batch_keys_ = old._model.layer_rows, old.batch_keys_
+            if old._model.calibration is not None:
+                kept = [name is not None for name, _ in rows[: old._model.labels.n_rows]]
+                moved = np.where(kept, np.arange(len(kept)), -1)
+                made._model.calibration = old._model.calibration.in_rows(moved)
+        return made
+
+    # -- how it is kept
+
+    def _known(self) -> Registers:
+        known = Registers(self.own.registers)
+        known.join(Registers.from_json(self._fact["pending"]))
+        known.join(self.others.registers)
+        return known
+
+    def _keep(self, change: Transaction, **parts: Joined) -> dict[str, Any]:
+        """Write parts to files of new names, and have them count with this change."""
+        for name, part in parts.items():
+            file = f"{name}-{secrets.token_hex(8)}.safetensors"
+            part.whole().write(self._folder / file)
+            self._fact[name] = [file]
+        if "own" in parts:
+            mine = self.own.versions.get(self.name)
+            self._fact["version"] = None if mine is None else list(mine)
+        if "others" in parts:
+            versions = self.others.versions.items()
+            self._fact["versions"] = {box: list(version) for box, version in versions}
+        change.set_fact(FACT, json.dumps(self._fact))
+        return {}
+
+    def _append(self, change: Transaction, name: str, message: Message) -> dict[str, Any]:
+        """Write what has changed of a part to one more file; all of it, once they are many."""
+        if name in self.__dict__:
+            getattr(self, name).apply(message)
+        if len(self._fact[name]) >= MOST_FILES:
+            part = getattr(self, name)
+            part.apply(message)  # which changes nothing where it was
+            return self._keep(change, **{name: part})
+        file = f"{name}-{secrets.token_hex(8)}.safetensors"
+        message.write(self._folder / file)
+        reached("fleet-file-written")
+        self._fact[name] = [*self._fact[name], file]
+        change.set_fact(FACT, json.dumps(self._fact))
+        return {}
+
+    def _read(self, name: str) -> Joined:
+        first, *more = self._fact[name]
+        message, found = Message.read(self._folder / first), Joined(self._space)
+        found.taught, found.registers = message.added or Sums(self._space), message.registers
+        found.versions, found.forgotten = message.after, message.forgotten
+        for file in more:
+            found.apply(Message.read(self._folder / file))
+        return found
+
+    def _changed(self, plan: ChangePlan) -> dict[str, Any]:
+        return self._engine.writer.change_now(Wanted("sync", plan, "fleet", alone=True)).body
+
+    def tidy(self) -> None:
+        """Write the model, and delete files that do not count any more."""
+        self._engine.checkpoint()
+        count = {*self._fact["own"], *self._fact["others"]}
+        for path in sorted(self._folder.iterdir()):
+            if path.name not in count:
+                reached("fleet-before-delete")
+                path.unlink()
+                reached("fleet-after-delete")
+
+
+def _by_root(change: Transaction, space: Space) -> SignedSamples | None:
+    """All samples of the database, to be taken away from the classes that the model has them in."""
+    rows = change.db.execute(
+        f'{ROOTS} SELECT samples.number, root.id, NULL, samples.embedding, samples."group" FROM samples '
+        "JOIN tree ON tree.number = samples.home JOIN classes AS root ON root.number = tree.root "
+        "WHERE samples.embedding IS NOT NULL"
+    )
+    names = {name: state.label for name, state in tables.class_states(change.db).items()}
+    return tables.signed([tables.MovedSample(*row) for row in rows], names, space)
+
+
+def _rows_of(
+    engine: Engine, classes: Mapping[str, FleetClass | None]
+) -> list[tuple[str | None, Label | None]]:
+    """Class id and label of each row: classes keep the rows that they have, and new ones come after."""
+    label_of = {found.id: found.label for found in classes.values() if found is not None}
+    rows: list[tuple[str | None, Label | None]] = []
+    left, machine = dict(sorted(label_of.items())), engine.machine
+    if machine.is_started:
+        id_of = {label: name for name, label in machine.label_of.items()}
+        for label in machine.classifier._model.labels.table().names.tolist():
+            found = classes.get(id_of.get(label, ""))
+            if found is not None and found.id in left:
+                rows.append((found.id, left.pop(found.id)))
+            else:
+                rows.append((None, None))
+    return [*rows, *left.items()]

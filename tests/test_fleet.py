@@ -1,0 +1,245 @@
+"""Contributions: what they add up to, what is refused, and what a hub keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xlda import XLDA
+from xlda.errors import DamagedFileError, OtherBackboneError, OtherVersionError, RefusedContributionError
+from xlda.fleet import (
+    Box,
+    FleetHub,
+    Message,
+    Register,
+    Registers,
+    SignedSamples,
+    Space,
+    Sums,
+    Version,
+    classes_of,
+    start_of,
+)
+from xlda.fleet.checks import check_message, check_sums
+from xlda.fleet.registers import GONE, LABEL, PARENT
+from xlda.identity import BackboneIdentity
+
+SPACE = Space(3)
+RNG = np.random.default_rng(0)
+
+
+def sums(n, ids=("a", "b"), offset=0.0):
+    names = [ids[number % len(ids)] for number in range(n)]
+    taught = Sums(SPACE)
+    embeddings = RNG.normal(size=(n, 3)) + offset
+    taught.add(SignedSamples.of(embeddings, names, {name: name for name in ids}))
+    return taught, embeddings.astype(np.float32), names
+
+
+def whole(taught, box="bern", seq=1):
+    return Message(SPACE, None, {box: Version(1, seq, "m")}, taught)
+
+
+# -- sums
+
+
+def test_what_is_added_and_taken_away_again_leaves_what_was():
+    one, x, _ = sums(20, offset=100.0)
+    two, _, _ = sums(7, ids=("b", "c"), offset=100.0)
+    one.merge(two)
+    assert one.counts == {"a": 10, "b": 14, "c": 3}
+    one.take_away(two)
+    assert one.counts == {"a": 10, "b": 10}
+    np.testing.assert_allclose(one.block("a")[1], x[::2].mean(0, np.float64), atol=1e-4)
+    within = [x[start::2].astype(np.float64) for start in (0, 1)]
+    wanted = sum((block - block.mean(0)).T @ (block - block.mean(0)) for block in within)
+    np.testing.assert_allclose(one.moments.scatter, wanted, atol=1e-2)
+
+
+def test_no_more_is_taken_away_than_there_is():
+    one, two = sums(4)[0], sums(8)[0]
+    with pytest.raises(RefusedContributionError, match="class a are taken away"):
+        one.take_away(two)
+    assert one.counts == {"a": 2, "b": 2}
+
+
+# -- registers
+
+
+def test_the_last_word_counts_in_whatever_order_it_comes():
+    said = [
+        Register("a", LABEL, "one", 1, "bern"),
+        Register("a", LABEL, "two", 2, "basel"),
+        Register("a", LABEL, "three", 2, "bern"),
+    ]
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0, 0, 1)):
+        assert Registers(said[place] for place in order).value("a", LABEL) == "three"
+
+
+def test_merges_that_go_round_are_one_class_and_equal_labels_too():
+    said = Registers([Register("a", PARENT, "b", 1, "x"), Register("b", PARENT, "a", 1, "y")])
+    classes = classes_of({"a": "kiwi", "b": "pear", "c": "kiwi"}, said)
+    assert {one.id for one in classes.values()} == {"a"}
+    said.write(Register("a", GONE, True, 2, "x"))
+    assert classes_of({"a": "kiwi", "b": "pear", "c": "kiwi"}, said)["c"].id == "c"
+
+
+def test_what_is_taught_after_a_removal_is_another_class():
+    box = Box("bern", SPACE)
+    [before] = box.learn([[1.0, 0, 0]], ["kiwi"])
+    box.remove("kiwi")
+    [after] = box.learn([[0, 1.0, 0]], ["kiwi"])
+    assert before != after
+    assert box.model().class_count_.tolist() == [1.0]
+
+
+# -- what is refused
+
+
+def tampered(change):
+    taught, _, _ = sums(10)
+    change(taught.moments)
+    return taught
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda moments: moments.update([[1.0, 2, 3]], [0], weights=[0.5]), "no whole number"),
+        (lambda moments: moments._counts.__setitem__(0, 9.0), "differ"),
+        (lambda moments: moments._clear(0) or moments._offsets.__setitem__(0, 1.0), "differ|no samples"),
+        (lambda moments: moments._offsets.__setitem__(0, 1e6), "beyond"),
+        (lambda moments: moments._scatter.replace(-np.eye(3)), "less than nothing"),
+        (lambda moments: moments._scatter.replace(1e12 * np.eye(3)), "larger"),
+    ],
+)
+def test_sums_that_no_samples_give_are_refused(change, why):
+    with pytest.raises(RefusedContributionError, match=why):
+        check_sums(tampered(change))
+
+
+def test_a_scatter_needs_samples_for_its_directions():
+    taught = Sums(SPACE)
+    taught.add(SignedSamples.of(RNG.normal(size=(3, 3)), ["a", "a", "b"], {"a": "a", "b": "b"}))
+    check_sums(taught)
+    taught.moments._scatter.replace(10 * np.eye(3))
+    with pytest.raises(RefusedContributionError, match="more directions"):
+        check_sums(taught)
+    lonely = Sums(SPACE)
+    lonely.add(SignedSamples.of(RNG.normal(size=(2, 3)), ["a", "b"], {"a": "a", "b": "b"}))
+    lonely.moments._scatter.replace(10 * np.eye(3))
+    with pytest.raises(RefusedContributionError, match="no class with two samples"):
+        check_sums(lonely)
+
+
+def test_a_box_speaks_for_itself_alone():
+    said = Registers([Register("a", LABEL, "kiwi", 1, "basel")])
+    with pytest.raises(RefusedContributionError, match="basel"):
+        check_message(Message(SPACE, {}, {"bern": Version(1, 1)}, registers=said), "bern")
+
+
+def test_taking_away_what_was_never_there_is_refused_and_changes_nothing(tmp_path):
+    hub = FleetHub(tmp_path)
+    taught, _, _ = sums(10)
+    hub.put(whole(taught))
+    wrong = SignedSamples.of([[500.0, 0, 0]], ["a"], {"a": "a"}, sign=-1)
+    bad = Message(SPACE, {"bern": Version(1, 1, "m")}, {"bern": Version(1, 2, "n")}, samples=wrong)
+    with pytest.raises(RefusedContributionError, match="less than nothing"):
+        hub.put(bad)
+    assert hub.version("bern") == Version(1, 1, "m")
+    assert hub.total(SPACE).taught.counts == {"a": 5, "b": 5}
+
+
+def test_another_space_is_refused(tmp_path):
+    hub = FleetHub(tmp_path)
+    one, two = (Space(3, backbone=BackboneIdentity(name, identity=name)) for name in ("lite0", "lite4"))
+    hub.put(Message(one, None, {"bern": Version(1, 1)}, Sums(one)))
+    with pytest.raises(OtherBackboneError, match=r"lite0.*lite4"):
+        hub.put(Message(two, None, {"basel": Version(1, 1)}, Sums(two)))
+    with pytest.raises(OtherBackboneError, match="3 numbers"):
+        hub.put(Message(Space(4), None, {"basel": Version(1, 1)}, Sums(Space(4))))
+
+
+def test_a_file_with_another_number_in_it_is_damaged(tmp_path):
+    whole(sums(4)[0]).write(tmp_path / "message")
+    content = bytearray((tmp_path / "message").read_bytes())
+    content[-5] ^= 1
+    (tmp_path / "message").write_bytes(content)
+    with pytest.raises(DamagedFileError, match="checksum"):
+        Message.read(tmp_path / "message")
+
+
+# -- the hub
+
+
+def test_a_message_from_elsewhere_is_told_where_to_start(tmp_path):
+    hub = FleetHub(tmp_path)
+    hub.put(whole(sums(4)[0], seq=3))
+    ahead = Message(SPACE, {"bern": Version(1, 5, "x")}, {"bern": Version(1, 6, "y")})
+    with pytest.raises(OtherVersionError) as refused:
+        hub.put(ahead)
+    assert refused.value.version == Version(1, 3, "m")
+    assert hub.put(whole(sums(4)[0], seq=2)) == Version(1, 3, "m")
+
+
+def test_a_box_has_one_owner_and_a_forgotten_one_does_not_come_back(tmp_path):
+    hub = FleetHub(tmp_path)
+    hub.put(whole(sums(4)[0]), "token-1")
+    with pytest.raises(RefusedContributionError, match="another token"):
+        hub.put(whole(sums(4)[0], seq=2), "token-2")
+    hub.forget("bern")
+    with pytest.raises(RefusedContributionError, match="forgotten"):
+        hub.put(whole(sums(4)[0], seq=2), "token-1")
+    assert hub.versions() == {}
+
+
+def test_many_changes_are_written_anew_and_another_process_reads_the_same(tmp_path):
+    hub, box = FleetHub(tmp_path), Box("bern", SPACE)
+    x = RNG.normal(size=(40, 3)).astype(np.float32)
+    for start in range(0, 40, 2):
+        box.learn(x[start : start + 2], ["kiwi", "pear"])
+        box.sync(hub)
+    other = FleetHub(tmp_path)
+    taught = other.total(SPACE).taught
+    assert sorted(taught.counts.values()) == [20, 20]
+    np.testing.assert_allclose(taught.moments.means[0], x[::2].mean(0), atol=1e-5)
+    assert len(list((tmp_path / "boxes" / "bern").iterdir())) < 20
+
+
+def test_more_samples_than_go_one_by_one_go_as_sums(tmp_path):
+    hub, one, two = FleetHub(tmp_path), Box("bern", SPACE), Box("basel", SPACE)
+    x = RNG.normal(size=(5000, 3)).astype(np.float32)
+    ids = one.learn(x, ["kiwi", "pear"] * 2500)
+    message = one.publish()
+    assert message.samples is None
+    assert message.added.n_samples == 5000
+    for box in (one, two):
+        box.sync(hub)
+    np.testing.assert_allclose(two.model().means_[0], x[::2].mean(0, np.float64), atol=1e-5)
+    one.forget(x[:4998], ids[:4998])
+    for box in (one, two):
+        box.sync(hub)
+    assert two.model().class_count_.tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(two.model().means_, x[4998:], atol=1e-4)
+
+
+def test_few_samples_stay_at_home_and_others_leave_as_sums(tmp_path):
+    hub, one, two = FleetHub(tmp_path), Box("bern", SPACE, min_count=3), Box("basel", SPACE)
+    one.learn(RNG.normal(size=(5, 3)), ["kiwi", "kiwi", "kiwi", "pear", "pear"])
+    one.sync(hub)
+    two.sync(hub)
+    model = two.model()
+    assert dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))["kiwi"] == 3.0
+    assert model.class_count_.sum() == 3.0
+    assert one.model().class_count_.tolist() == [3.0, 2.0]
+
+
+def test_a_start_that_two_boxes_bring_counts_once(tmp_path):
+    hub = FleetHub(tmp_path)
+    model = XLDA(power=None).partial_fit(RNG.normal(size=(6, 3)).astype(np.float32), ["kiwi", "pear"] * 3)
+    for _ in range(2):
+        hub.put(start_of(model, "d1").whole())
+    box = Box("bern", SPACE)
+    box.sync(hub)
+    assert box.model().class_count_.tolist() == [3.0, 3.0]
+    np.testing.assert_allclose(box.model().covariance_, model.covariance_, atol=1e-6)

@@ -1,0 +1,303 @@
+"""Services as boxes of a fleet: what each was taught, all of them know, whatever is undone where."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+pytest.importorskip("apsw", reason="the service needs the extra `serve`")
+pytest.importorskip("httpx", reason="the service needs the extra `serve`")
+
+from fleet_oracle import check_model, moments_by_loop
+from service_under_test import COMMAND, environment, running
+from xlda import XLDA
+from xlda.fleet import FleetHub
+from xlda.service import plans
+from xlda.service.backup import backup, restore
+from xlda.service.changes import NewSample
+from xlda.service.engine import Engine
+from xlda.service.fleet_sync import synced
+from xlda.service.tokens import Tokens
+from xlda.service.writer import Wanted
+
+WIDTH = 5
+RNG = np.random.default_rng(3)
+
+
+class ServedBox:
+    """An engine, and a name in the fleet."""
+
+    def __init__(self, folder, name):
+        self.name, self.path = name, folder / f"{name}.xlda"
+        self.open()
+
+    def open(self):
+        self.engine = Engine.open(self.path)
+        self.engine.start()
+
+    def close(self):
+        self.engine.close()
+
+    def change(self, plan):
+        return self.engine.writer.change_now(Wanted("test", plan, "test", alone=True)).body
+
+    def learn(self, embeddings, labels):
+        samples = [
+            NewSample(np.asarray(one, np.float32), str(label))
+            for one, label in zip(embeddings, labels, strict=True)
+        ]
+        return self.change(plans.teach_batch(samples))["seq"]
+
+    def sync(self, hub, **more):
+        return synced(self.engine, hub, self.name, **more)
+
+    def id_of(self, label):
+        return self.engine.book.by_label[label].id
+
+    def check(self, samples):
+        """This knows as much as one who saw these, pairs of label and embedding."""
+        check_model(
+            self.engine.machine.classifier, moments_by_loop(samples, {label: label for label, _ in samples})
+        )
+        counts = {entry.label: entry.count for entry in self.engine.book.by_id.values() if entry.count}
+        assert counts == moments_by_loop(samples, {label: label for label, _ in samples})["counts"]
+
+
+@contextmanager
+def boxes(folder, *names, start=None):
+    found = []
+    for name in names:
+        if start is not None:
+            (folder / f"{name}.xlda").write_bytes(start.read_bytes())
+        found.append(ServedBox(folder, name))
+    try:
+        yield found
+    finally:
+        for box in found:
+            box.close()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """A model file with two classes, and its samples."""
+    embeddings = RNG.normal(size=(8, WIDTH)).astype(np.float32)
+    labels = ["kiwi", "pear"] * 4
+    path = tmp_path / "start.xlda"
+    XLDA(power=None).partial_fit(embeddings, labels).save(path)
+    return path, list(zip(labels, embeddings, strict=True))
+
+
+def some(n, *labels):
+    embeddings = RNG.normal(size=(n, WIDTH)).astype(np.float32)
+    return [(labels[number % len(labels)], one) for number, one in enumerate(embeddings)]
+
+
+def taught(box, samples):
+    return box.learn([one for _, one in samples], [label for label, _ in samples])
+
+
+def test_two_boxes_know_what_both_were_taught_and_the_start_counts_once(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        one, two = some(5, "kiwi", "fig"), some(6, "kiwi", "lime", "fig")
+        taught(bern, one)
+        taught(basel, two)
+        for box in (bern, basel, bern, basel):
+            box.sync(hub)
+        for box in (bern, basel):
+            box.check([*began, *one, *two])
+        bern.close()
+        bern.open()
+        bern.check([*began, *one, *two])
+
+
+def test_undoing_is_exact_on_any_box(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        one, two, three = some(5, "kiwi", "fig"), some(6, "kiwi", "fig"), some(3, "kiwi")
+        seq = taught(bern, one)
+        taught(basel, two)
+        for box in (bern, basel, bern):
+            box.sync(hub)
+        taught(bern, three)
+        merged = bern.change(plans.merge_classes(bern.id_of("pear"), bern.id_of("kiwi"), None))["seq"]
+        taught(basel, later := some(4, "kiwi"))
+        for box in (basel, bern, basel):
+            box.sync(hub)
+        everything = [*began, *one, *two, *three, *later]
+        joined = [("pear" if label == "kiwi" else label, sample) for label, sample in everything]
+        for box in (bern, basel):
+            box.check(joined)
+        bern.change(plans.undo([merged]))
+        bern.check(everything)
+        bern.change(plans.undo([seq]))
+        left = [*began, *two, *three, *later]
+        bern.check(left)
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check(left)
+
+
+def test_names_and_removals_come_to_all(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(4, "fig"))
+        for box in (bern, basel):
+            box.sync(hub)
+        basel.change(plans.rename_class(basel.id_of("fig"), "Fig", None))
+        removed = basel.change(plans.remove_class(basel.id_of("pear"), None, False))["seq"]
+        for box in (basel, bern):
+            box.sync(hub)
+        for box in (bern, basel):
+            assert sorted(entry.label for entry in box.engine.book.by_id.values()) == ["Fig", "kiwi"]
+        basel.change(plans.undo([removed]))
+        for box in (basel, bern):
+            box.sync(hub)
+        for box in (bern, basel):
+            box.check([*began, *(("Fig", sample) for _, sample in one)])
+
+
+def test_a_box_that_began_with_nothing_learns_all_and_is_forgotten_exactly(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", start=path) as [bern], boxes(tmp_path, "new") as [new]:
+        bern.sync(hub)
+        new.sync(hub)
+        new.check(began)
+        taught(new, one := some(5, "kiwi", "fig"))
+        for box in (new, bern):
+            box.sync(hub)
+            box.check([*began, *one])
+        hub.forget("new")
+        bern.sync(hub)
+        bern.check(began)
+
+
+def test_few_samples_of_a_class_stay_at_home(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, rare := some(2, "fig"))
+        taught(bern, many := some(3, "kiwi"))
+        bern.sync(hub, min_count=3)
+        basel.sync(hub)
+        basel.check([*began, *many])
+        bern.check([*began, *many, *rare])
+        taught(bern, more := some(1, "fig"))
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check([*began, *many, *rare, *more])
+
+
+def test_a_class_of_which_few_are_left_goes_home_again(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, figs := some(2, "fig"))
+        seq = taught(bern, more := some(2, "fig"))
+        bern.sync(hub, min_count=3)
+        basel.sync(hub)
+        basel.check([*began, *figs, *more])
+        bern.change(plans.undo([seq]))
+        for box in (bern, basel):
+            box.sync(hub)
+        bern.check([*began, *figs])
+        basel.check(began)
+
+
+def test_a_restored_box_takes_up_where_it_was_and_what_it_lost_counts_no_more(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(3, "kiwi", "fig"))
+        for box in (bern, basel):
+            box.sync(hub)
+        (tmp_path / "backup.zip").write_bytes(b"".join(backup(bern.engine)))
+        taught(bern, some(4, "lime"))
+        for box in (bern, basel):
+            box.sync(hub)
+        bern.close()
+        bern.path = tmp_path / "again.xlda"
+        restore(tmp_path / "backup.zip", bern.path)
+        bern.open()
+        taught(bern, two := some(2, "pear"))
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check([*began, *one, *two])
+
+
+POINTS = ["fleet-file-written", "fleet-before-delete", "fleet-after-delete", "after-commit", "before-answer"]
+
+
+@pytest.mark.parametrize("fault", POINTS if os.environ.get("XLDA_LONG") else POINTS[:2])
+def test_a_sync_that_was_killed_changes_nothing_or_all(tmp_path, start, fault):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(3, "kiwi", "fig"))
+        bern.sync(hub)
+        taught(basel, two := some(3, "kiwi", "fig"))
+        basel.close()
+        command = [sys.executable, "-c", COMMAND, "sync", "hub", "--model", "basel.xlda", "--box", "basel"]
+        killed = {**environment(), "XLDA_FAULT": f"{fault}:1"}
+        ended = subprocess.run(command, cwd=tmp_path, env=killed, capture_output=True, check=False)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        basel.open()
+        for box in (basel, bern):
+            box.sync(hub)
+            box.check([*began, *one, *two])
+
+
+# -- by the command, between processes
+
+
+def cli(folder, *arguments, token=None):
+    command = [sys.executable, "-c", COMMAND, "sync", *arguments, "--json"]
+    if token is not None:
+        (folder / "token").write_text(token)
+        command += ["--hub-token-from", "token"]
+    ended = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    return ended.returncode, ended.stdout or ended.stderr
+
+
+def test_three_services_and_the_command(tmp_path, start):
+    path, _ = start
+    tokens, text = Tokens().with_new("bern", ["sync"])
+    tokens, other = tokens.with_new("basel", ["sync"])
+    tokens, admin = tokens.with_new("boss", ["admin"])
+    tokens.write(tmp_path / "tokens.json")
+    for name in ("bern", "basel"):
+        (tmp_path / f"{name}.xlda").write_bytes(path.read_bytes())
+    hub = running(tmp_path / "hub.xlda", "--token-file", tmp_path / "tokens.json")
+    with hub as hub, running(tmp_path / "bern.xlda") as bern, running(tmp_path / "basel.xlda") as basel:
+        one, two = some(5, "kiwi", "fig"), some(4, "kiwi", "lime")
+        bern.learn([x for _, x in one], [label for label, _ in one])
+        basel.learn([x for _, x in two], [label for label, _ in two])
+        asked = {"hub": hub.url, "box": "bern"}
+        assert "token" in bern.post("/v1/sync", 409, json=asked)["detail"]
+        basel_asks = {"hub": hub.url, "box": "basel", "token": other}
+        basel.post("/v1/sync", json=basel_asks)
+        code, said = cli(tmp_path, hub.url, "--server", bern.url, "--box", "bern", token=text)
+        assert code == 0, said
+        basel.post("/v1/sync", json=basel_asks)
+        wanted = {"kiwi": 9, "pear": 4, "fig": 2, "lime": 2}
+        assert bern.counts() == basel.counts() == wanted
+        lime = next(sample for label, sample in two if label == "lime")
+        assert "lime" in {best["label"] for best in bern.judge([lime])["predictions"][0]["top"]}
+        basel.learn([lime], ["lime"])
+        assert "another token" in basel.post("/v1/sync", 409, json={**basel_asks, "token": text})["detail"]
+        code, said = cli(tmp_path, hub.url, "--forget", "basel", token=admin)
+        assert code == 0, said
+        bern.post("/v1/sync", json={"hub": hub.url, "token": text})
+        assert {label: n for label, n in bern.counts().items() if n} == {"kiwi": 7, "pear": 4, "fig": 2}
