@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -11,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xlda._internal.extras import needs
 from xlda.extras._ray_cluster import is_dataset, n_workers, ray_module, with_bars
+from xlda.extras._ray_tables import n_groups, parquet_file, tables_at
 from xlda.photos.decoding import BadImage
 from xlda.photos.embedding import OnError, check_on_error
 from xlda.photos.finding import Photo, find_photos
@@ -103,16 +102,16 @@ def n_photos(source: Any) -> int:
 
 
 def _rows_of(part: Part) -> int:
-    with _parquet_file(part.table) as file:
+    with parquet_file(part.table) as file:
         return int(file.metadata.row_group(part.group).num_rows)
 
 
 def _parts(source: Any) -> list[Part]:
     """What is embedded into a file each; names depend on what there is, not on who does it."""
     places = list(source) if isinstance(source, list | tuple) else [source]
-    tables = [file for place in places for file in _tables(place)]
+    tables = [file for place in places if not isinstance(place, Photo) for file in tables_at(place)]
     if tables:
-        found = [Part("", table=table, group=group) for table in tables for group in range(_n_groups(table))]
+        found = [Part("", table=table, group=group) for table in tables for group in range(n_groups(table))]
     else:
         photos = [photo for place in places for photo in _photos(place)]
         size = photos_of_a_part(len(photos))
@@ -128,29 +127,6 @@ def _parts(source: Any) -> list[Part]:
 
 def _photos(place: Any) -> Sequence[Photo]:
     return [place] if isinstance(place, Photo) else find_photos(place, missing_ok=True)
-
-
-def _tables(place: Any) -> list[str]:
-    """Parquet files at a place: one, those of a folder, or those of a pattern."""
-    if isinstance(place, Photo):
-        return []
-    name = os.path.abspath(place)  # noqa: PTH100  (a pattern is no path)
-    if name.endswith(".parquet"):
-        return sorted(glob.glob(name)) or [name]  # noqa: PTH207
-    return sorted(str(file) for file in Path(name).glob("*.parquet")) if Path(name).is_dir() else []
-
-
-def _n_groups(table: str) -> int:
-    with _parquet_file(table) as file:
-        return int(file.num_row_groups)
-
-
-def _parquet_file(table: str) -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise needs("Reading Parquet", "pyarrow", "parquet") from None
-    return pyarrow.parquet.ParquetFile(table)
 
 
 def _to_json(part: Part) -> str:
@@ -176,7 +152,7 @@ class EmbedsParts:
         if not table:
             part = PartContents.of_files([Photo(Path(path), label) for path, label in photos])
         else:
-            with _parquet_file(table) as file:
+            with parquet_file(table) as file:
                 rows = file.read_row_group(group)
             part = contents_of(rows, Path(table), f"{table}, group {group}")
         return self._made(part, name)

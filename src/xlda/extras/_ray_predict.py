@@ -13,24 +13,17 @@ from xlda._internal.arrays import Array
 from xlda.classifier import XLDA
 from xlda.extras._ray_cluster import is_dataset, limited_to, n_workers, ray_module, with_bars
 from xlda.extras._ray_fit import arrays_of
-from xlda.sources import open_source
+from xlda.extras._ray_tables import rows_at
 
 ROWS = 4096  # predicted at once
 Model = XLDA | str | os.PathLike[str]
 
 
-def rows_of(source: Any) -> Any:
-    """A dataset of rows with embeddings: one of Ray, or Parquet files."""
-    if is_dataset(source):
-        return source
-    files = [os.path.abspath(file) for file in open_source(source).files]  # noqa: PTH100
-    return ray_module().data.read_parquet(files)
-
-
 def mapped(source: Any, actor: type, model: Model, workers: int | None, cpus: int, *given: Any) -> Any:
     """Rows as an actor with the model makes them, a table at a time."""
     sent = ray_module().put(_in_bytes(model))
-    return rows_of(source).map_batches(
+    rows = source if is_dataset(source) else rows_at(source)
+    return rows.map_batches(
         actor,
         batch_format="pyarrow",
         batch_size=ROWS,
