@@ -268,7 +268,7 @@ def test_an_actor_that_is_killed_costs_no_photo(shop, local, tmp_path, monkeypat
 
 def test_broken_photos_are_told_by_name(shop, tmp_path):
     (shop / "kiwi" / "bad.jpg").write_bytes(b"no photo")
-    with pytest.raises(BadImage, match=r"kiwi/bad\.jpg is no JPEG"):
+    with pytest.raises(BadImage, match=r"kiwi/bad\.jpg is not a JPEG"):
         embed(shop, tmp_path / "out")
     summary = embed(shop, tmp_path / "out", on_error="skip")
     assert [photo.path.name for photo, _ in summary.skipped] == ["bad.jpg"]
@@ -313,7 +313,7 @@ def test_photos_in_parquet_and_in_datasets_are_embedded_too(shop, local, tmp_pat
     }.items():
         assert embed(rows, tmp_path / name).n_embedded == 180
         assert_same_embeddings(embeddings_in(tmp_path / name), local)
-        assert embed(rows, tmp_path / name).n_resumed == 180
+    assert embed(rows, tmp_path / name).n_resumed == 180
     images = ray.data.read_images(str(shop), include_paths=True, mode="RGB")
     assert embed(images, tmp_path / "images").n_embedded == 180
     found = embeddings_in(tmp_path / "images")

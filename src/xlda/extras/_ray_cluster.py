@@ -47,6 +47,11 @@ def n_workers(cpus: int) -> int:
     return max(int(ray.cluster_resources().get("CPU", 1)) // cpus, 1)
 
 
+def for_dataset(workers: int) -> int | tuple[int, int]:
+    """The size of a pool whose rows come from other tasks, which need room too: Ray may make it smaller."""
+    return workers if workers == 1 else (1, workers - 1)
+
+
 def is_dataset(source: Any) -> bool:
     """Whether this is a dataset of Ray."""
     return isinstance(source, ray_module().data.Dataset)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xlda.extras._ray_cluster import is_dataset, n_workers, ray_module, with_bars
+from xlda.extras._ray_cluster import for_dataset, is_dataset, n_workers, ray_module, with_bars
 from xlda.extras._ray_tables import n_groups, parquet_file, tables_at
 from xlda.photos.decoding import BadImage
 from xlda.photos.embedding import OnError, check_on_error
@@ -20,6 +21,9 @@ from xlda.photos.parts import CURE, PartContents, PartSummary, embed_part, photo
 
 CONTENTS = ("bytes", "image")  # columns that photos may be in: of files, and of pixels or of both
 ROWS = 1024  # of a dataset, whose length nobody knows, in a part
+
+
+_log = logging.getLogger("xlda")
 
 
 class Wanted(NamedTuple):
@@ -51,6 +55,7 @@ def embedded(source: Any, wanted: Wanted, workers: int | None, progress: Callabl
     out.mkdir(exist_ok=True)
     pool = {"concurrency": workers, "num_cpus": wanted.cpus, "fn_constructor_args": (wanted,)}
     if is_dataset(source):
+        pool["concurrency"] = for_dataset(workers)
         made = source.map_batches(EmbedsRows, batch_size=ROWS, batch_format="pyarrow", **pool)
         return _summed(made, progress, lambda names: _refuse_others(out, names, wanted.overwrite))
     parts = _parts(source)
@@ -65,8 +70,8 @@ def _summed(made: Any, progress: Callable[[int], object], check: Callable[[set[s
     summary, names = Summary(0, 0, []), set()
     for row in with_bars(made, False).iter_rows():
         if row["error"]:
-            kind, text = json.loads(row["error"])
-            raise {"BadImage": BadImage}.get(kind, ValueError)(text)
+            is_photo, text = json.loads(row["error"])
+            raise BadImage(text) if is_photo else ValueError(text)
         skipped = [(Photo(Path(path), label), why) for path, label, why in json.loads(row["skipped"])]
         n_new = 0 if row["was_there"] else row["n_embedded"]
         summary = Summary(
@@ -75,6 +80,7 @@ def _summed(made: Any, progress: Callable[[int], object], check: Callable[[set[s
             summary.skipped + skipped,
         )
         names.add(row["file"])
+        _log.debug("embedded %s from %.3f to %.3f", row["file"], row["began"], row["ended"])
         progress(row["n_embedded"] + len(skipped))
     if not names:
         raise ValueError("No photos to embed.")
@@ -172,7 +178,7 @@ class EmbedsParts:
                 overwrite=wanted.overwrite,
             )
         except (BadImage, OSError, ValueError) as problem:  # told once, by whoever asked for all this
-            error = json.dumps([type(problem).__name__, str(problem)])
+            error = json.dumps([isinstance(problem, BadImage), str(problem)])
         skipped = [[str(photo.path), photo.label, why] for photo, why in done.skipped]
         return {
             "file": name,

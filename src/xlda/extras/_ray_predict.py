@@ -11,7 +11,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.classifier import XLDA
-from xlda.extras._ray_cluster import is_dataset, limited_to, n_workers, ray_module, with_bars
+from xlda.extras._ray_cluster import for_dataset, is_dataset, limited_to, n_workers, ray_module, with_bars
 from xlda.extras._ray_fit import arrays_of
 from xlda.extras._ray_tables import rows_at
 
@@ -27,7 +27,7 @@ def mapped(source: Any, actor: type, model: Model, workers: int | None, cpus: in
         actor,
         batch_format="pyarrow",
         batch_size=ROWS,
-        concurrency=workers or n_workers(cpus),
+        concurrency=for_dataset(workers or n_workers(cpus)),
         num_cpus=cpus,
         fn_constructor_args=([sent], cpus, *given),
     )
