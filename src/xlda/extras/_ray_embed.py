@@ -26,7 +26,7 @@ ROWS = 1024  # of a dataset, whose length nobody knows, in a part
 _log = logging.getLogger("xlda")
 
 
-class Wanted(NamedTuple):
+class EmbedOrder(NamedTuple):
     """What every actor is told."""
 
     out: str
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     overwrite: bool
 
 
-class Part(NamedTuple):
+class PhotoPart(NamedTuple):
     """Photos of one file of embeddings: some files, or a group of rows of a Parquet file."""
 
     name: str
@@ -47,7 +47,9 @@ class Part(NamedTuple):
     group: int = 0
 
 
-def embedded(source: Any, wanted: Wanted, workers: int | None, progress: Callable[[int], object]) -> Summary:
+def embedded(
+    source: Any, wanted: EmbedOrder, workers: int | None, progress: Callable[[int], object]
+) -> Summary:
     """What `xlda.extras.ray.embed` says."""
     check_on_error(wanted.on_error)
     workers = workers or n_workers(wanted.cpus)
@@ -107,21 +109,23 @@ def n_photos(source: Any) -> int:
     return sum(len(part.photos) or _rows_of(part) for part in _parts(source))
 
 
-def _rows_of(part: Part) -> int:
+def _rows_of(part: PhotoPart) -> int:
     with parquet_file(part.table) as file:
         return int(file.metadata.row_group(part.group).num_rows)
 
 
-def _parts(source: Any) -> list[Part]:
+def _parts(source: Any) -> list[PhotoPart]:
     """What is embedded into a file each; names depend on what there is, not on who does it."""
     places = list(source) if isinstance(source, list | tuple) else [source]
     tables = [file for place in places if not isinstance(place, Photo) for file in tables_at(place)]
     if tables:
-        found = [Part("", table=table, group=group) for table in tables for group in range(n_groups(table))]
+        found = [
+            PhotoPart("", table=table, group=group) for table in tables for group in range(n_groups(table))
+        ]
     else:
         photos = [photo for place in places for photo in _photos(place)]
         size = photos_of_a_part(len(photos))
-        found = [Part("", photos[at : at + size]) for at in range(0, len(photos), size)]
+        found = [PhotoPart("", photos[at : at + size]) for at in range(0, len(photos), size)]
     if not found:
         raise ValueError("No photos to embed.")
     width = len(str(len(found)))
@@ -135,7 +139,7 @@ def _photos(place: Any) -> Sequence[Photo]:
     return [place] if isinstance(place, Photo) else find_photos(place, missing_ok=True)
 
 
-def _to_json(part: Part) -> str:
+def _to_json(part: PhotoPart) -> str:
     photos = [(os.path.abspath(photo.path), photo.label) for photo in part.photos]  # noqa: PTH100
     return json.dumps([part.name, photos, part.table, part.group])
 
@@ -146,7 +150,7 @@ def _to_json(part: Part) -> str:
 class EmbedsParts:
     """An actor that has the network and makes one file a part."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: EmbedOrder) -> None:
         from xlda import backbones
 
         self._wanted = wanted

@@ -16,10 +16,10 @@ from xlda.extras._ray_fit import arrays_of
 from xlda.extras._ray_tables import rows_at
 
 ROWS = 4096  # predicted at once
-Model = XLDA | str | os.PathLike[str]
+ModelOrFile = XLDA | str | os.PathLike[str]
 
 
-def mapped(source: Any, actor: type, model: Model, workers: int | None, cpus: int, *given: Any) -> Any:
+def mapped(source: Any, actor: type, model: ModelOrFile, workers: int | None, cpus: int, *given: Any) -> Any:
     """Rows as an actor with the model makes them, a table at a time."""
     sent = ray_module().put(_in_bytes(model))
     rows = source if is_dataset(source) else rows_at(source)
@@ -33,7 +33,7 @@ def mapped(source: Any, actor: type, model: Model, workers: int | None, cpus: in
     )
 
 
-def _in_bytes(model: Model) -> Array:
+def _in_bytes(model: ModelOrFile) -> Array:
     if isinstance(model, XLDA):
         return np.frombuffer(model.view_to_save().to_bytes(), np.uint8)
     return np.frombuffer(Path(model).read_bytes(), np.uint8)

@@ -21,9 +21,9 @@ from xlda._internal.built_in import DEFAULT_BACKBONE
 from xlda._internal.progress import Progress
 from xlda.classifier import XLDA
 from xlda.extras._ray_cluster import connect, ray_module
-from xlda.extras._ray_embed import Wanted, embedded, n_photos
+from xlda.extras._ray_embed import EmbedOrder, embedded, n_photos
 from xlda.extras._ray_fit import fitted
-from xlda.extras._ray_predict import Compares, Model, Predicts, compared, mapped
+from xlda.extras._ray_predict import Compares, ModelOrFile, Predicts, compared, mapped
 from xlda.photos.embedding import OnError
 from xlda.photos.parquet import Summary
 
@@ -66,7 +66,7 @@ def embed(
     progress
         Whether to show how far it is on a terminal, or what to call with how many photos are done.
     """
-    wanted = Wanted(
+    wanted = EmbedOrder(
         os.path.abspath(out),  # noqa: PTH100  (workers have other folders)
         backbone if not os.path.exists(backbone) else os.path.abspath(backbone),  # noqa: PTH100, PTH110
         options,
@@ -99,7 +99,7 @@ def fit(
     return fitted(source, workers, cpus, batch_size, progress, params)
 
 
-def predict(source: Any, model: Model, *, k: int = 1, workers: int | None = None, cpus: int = 1) -> Any:
+def predict(source: Any, model: ModelOrFile, *, k: int = 1, workers: int | None = None, cpus: int = 1) -> Any:
     """A dataset of Ray with the labels in a column "predicted", and "score", in the place of embeddings.
 
     It is made as it is read; its `write_parquet` stores it. With `k`, both columns have the `k` best.
@@ -110,7 +110,7 @@ def predict(source: Any, model: Model, *, k: int = 1, workers: int | None = None
 
 
 def evaluate(
-    source: Any, model: Model, *, k: int = 5, workers: int | None = None, cpus: int = 1
+    source: Any, model: ModelOrFile, *, k: int = 5, workers: int | None = None, cpus: int = 1
 ) -> dict[str, Any]:
     """How often the label of a sample is the best, or among the `k` best: samples, accuracy, and by class.
 
