@@ -204,14 +204,17 @@ def measure_embed(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
 
 def measure_fit(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Local and by Ray in turn, and how far the models differ."""
-    samples = folder / "samples"
-    samples.mkdir()
-    write_samples(samples, arguments.samples, arguments.classes, 20)
+    samples = (arguments.folder or folder) / "samples"
+    if not samples.exists():
+        samples.mkdir(parents=True)
+        write_samples(samples, arguments.samples, arguments.classes, 20)
+    if not arguments.rounds:
+        return {}
     runs: dict[str, Any] = {"fit_local": [], "fit_ray": []}
     for _ in range(arguments.rounds):
         for name in runs:
             runs[name].append(run(name, str(samples), where=folder))
-    local, ray = (np.load(folder / f"{name}.npz") for name in runs)
+    local, ray = (np.load(samples.parent / f"{name}.npz") for name in runs)
     return {
         **runs,
         "same_counts": bool((local["counts"] == ray["counts"]).all()),
@@ -250,7 +253,8 @@ def main() -> None:
     parser.add_argument("--photos", type=Path, help="a folder of photos, 2,000 or more")
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--classes", type=int, default=50_000)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1, help="0: only write the samples")
+    parser.add_argument("--folder", type=Path, help="where samples are, or are written and kept")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
@@ -258,6 +262,8 @@ def main() -> None:
         found = MEASURES[arguments.what](arguments, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if not found:
+        return
     stored = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     stored[arguments.what] = {**found, "machine": machine.describe()}
     arguments.out.write_text(json.dumps(stored, indent=1) + "\n")

@@ -320,3 +320,16 @@ def test_photos_in_parquet_and_in_datasets_are_embedded_too(shop, local, tmp_pat
     for path, (_, embedding) in local.items():
         cosine = found[path][1] @ embedding / np.linalg.norm(found[path][1]) / np.linalg.norm(embedding)
         assert cosine > 0.95  # decoded at full size there
+
+
+def test_the_commands_work_on_ray_too(shop, tmp_path, capsys):
+    import xlda
+    from xlda.cli.app import run
+
+    assert run(["embed", str(shop), "--out", "embeddings", "--ray", "local"]) == 0
+    assert run(["fit", "embeddings", "--out", "shop.xlda", "--ray", "local"]) == 0
+    assert "shop.xlda: 180 samples of 3 classes" in capsys.readouterr().out
+    clf = xlda.load("shop.xlda")
+    assert clf.class_count_.tolist() == [60, 60, 60]
+    assert clf.backbone_.name == "efficientnet-lite0"
+    assert run(["fit", "embeddings", "--out", "b.xlda", "--ray", "local", "--only", "kiwi"]) == 2

@@ -6,6 +6,7 @@ part, which Ray has another one do again: tasks depend on nothing but what they 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -43,13 +44,20 @@ def fitted(
     if is_dataset(source):
         parts, backbone = work.of_dataset(source), None
     else:
-        source = open_source(source)
+        source = open_source(_absolute(source))
         backbone = common_backbone([file for file in source.files if file])
         parts = work.of_source(source)
     if not parts:
         raise ValueError("fit got nothing to learn: there are no samples.")
     whole = ray_module().get(work.merged(parts, backbone))
     return XLDA.from_bytes(whole)
+
+
+def _absolute(source: Any) -> Any:
+    """The same place for a worker, whose folder is another one."""
+    if isinstance(source, list | tuple):
+        return type(source)(_absolute(one) for one in source)
+    return os.path.abspath(source) if isinstance(source, str | os.PathLike) else source  # noqa: PTH100
 
 
 class _Work:
