@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,14 +15,23 @@ HERE = "local"  # an address: this machine, for as long as this process runs
 
 
 def ray_module() -> Any:
-    """Ray with Ray Data, or an ImportError that says how to install them."""
+    """Ray, or an ImportError that says how to install it."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would warn of
     try:
         import ray
-        import ray.data
     except ImportError:
         raise needs("Work on many machines", "ray[data]", "ray") from None
     return ray
+
+
+def ray_data() -> Any:
+    """Ray Data, which takes memory that a driver who learns from files need not spend."""
+    ray_module()
+    try:
+        import ray.data
+    except ImportError:
+        raise needs("Work on many machines", "ray[data]", "ray") from None
+    return ray.data
 
 
 def connect(address: str) -> None:
@@ -54,7 +64,8 @@ def for_dataset(workers: int) -> int | tuple[int, int]:
 
 def is_dataset(source: Any) -> bool:
     """Whether this is a dataset of Ray."""
-    return isinstance(source, ray_module().data.Dataset)
+    data = sys.modules.get("ray.data")  # or nobody can have one
+    return data is not None and isinstance(source, data.Dataset)
 
 
 def with_bars(dataset: Any, wanted: bool) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xlda.extras._ray_cluster import for_dataset, is_dataset, n_workers, ray_module, with_bars
+from xlda.extras._ray_cluster import for_dataset, is_dataset, n_workers, ray_data, with_bars
 from xlda.extras._ray_tables import n_groups, parquet_file, tables_at
 from xlda.photos.decoding import BadImage
 from xlda.photos.embedding import OnError, check_on_error
@@ -63,7 +63,7 @@ def embedded(
     parts = _parts(source)
     _refuse_others(out, {part.name for part in parts}, wanted.overwrite)
     items = [{"part": _to_json(part)} for part in parts]
-    given = ray_module().data.from_items(items, override_num_blocks=len(items))
+    given = ray_data().from_items(items, override_num_blocks=len(items))
     return _summed(given.map(EmbedsParts, **pool), progress, lambda names: None)
 
 

@@ -44,9 +44,7 @@ def fitted(
     if is_dataset(source):
         parts, backbone = work.of_dataset(source), None
     else:
-        source = open_source(_absolute(source))
-        backbone = common_backbone([file for file in source.files if file])
-        parts = work.of_source(source)
+        parts, backbone = work.of_source(open_source(_absolute(source)))
     if not parts:
         raise ValueError("fit got nothing to learn: there are no samples.")
     whole = ray_module().get(work.merged(parts, backbone))
@@ -68,11 +66,12 @@ class _Work:
         self._params, self._workers, self._cpus = params, workers, cpus
         self._batch_size, self._progress = batch_size, progress
 
-    def of_source(self, source: Source) -> list[Any]:
-        """Models of all samples of a source, one a worker."""
-        params, stretches = self._params, source.split(self._workers)
+    def of_source(self, source: Source) -> tuple[list[Any], BackboneIdentity | None]:
+        """Models of all samples of a source, one a worker; and what made these, if the files say."""
+        params = self._params
+        stretches, backbone = self._run(_shared_out, source, self._workers)
         if not stretches:
-            return []
+            return [], backbone
         if params.get("power", "auto") == "auto":
             params = {**params, "power": self._run(_power_of_source, stretches[0], params)}
         learn = self._task(learned_source)
@@ -83,7 +82,7 @@ class _Work:
             n_samples = {part: stretch.n_samples() for part, stretch in zip(parts, stretches, strict=True)}
             for part in self._as_they_end(parts):
                 bar.advance(n_samples[part])
-        return parts
+        return parts, backbone
 
     def of_dataset(self, dataset: Any) -> list[Any]:
         """Models of all rows of a dataset, one a worker, which has learned some blocks after the other."""
@@ -149,6 +148,11 @@ def _needed(table: Any) -> Any:
 
 
 # -- what workers do
+
+
+def _shared_out(source: Source, n: int) -> tuple[list[Source], BackboneIdentity | None]:
+    """Stretches of a source, and its backbone: a worker reads what the files say of themselves."""
+    return source.split(n), common_backbone([file for file in source.files if file])
 
 
 def learned_source(source: Source, params: Params, batch_size: int, cpus: int) -> Array:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from xlda._internal.extras import needs
-from xlda.extras._ray_cluster import ray_module
 
 
 def tables_at(place: str | os.PathLike[str]) -> list[str]:
@@ -38,11 +37,8 @@ def rows_at(source: Any) -> Any:
     if not tables:
         raise FileNotFoundError(f"No Parquet files in {source!r}.")
     groups = [{"file": table, "group": group} for table in tables for group in range(n_groups(table))]
-    return (
-        ray_module()
-        .data.from_items(groups, override_num_blocks=len(groups))
-        .map_batches(_read, batch_size=1, batch_format="numpy")
-    )
+    given = ray_data().from_items(groups, override_num_blocks=len(groups))
+    return given.map_batches(_read, batch_size=1, batch_format="numpy")
 
 
 def _read(one: dict[str, Any]) -> Any:
