@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xlda._internal.extras import needs
+from xlda.extras._ray_cluster import ray_data
 
 
 def tables_at(place: str | os.PathLike[str]) -> list[str]:
