@@ -299,7 +299,6 @@ def test_photos_in_parquet_and_in_datasets_are_embedded_too(shop, local, tmp_pat
     assert_same_embeddings(embeddings_in(tmp_path / "out"), local)
     for name, rows in {
         "bytes": ray.data.from_arrow(table),
-        "paths": ray.data.from_arrow(table.drop_columns(["bytes"])),
         "structs": ray.data.from_arrow(
             pa.table(
                 {
