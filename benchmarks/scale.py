@@ -33,15 +33,16 @@ D, CORES = 1280, 2
 
 
 def write_samples(folder: Path, n: int, classes: int, files: int) -> None:
-    """Classes of a Gaussian mixture, in as many Parquet files."""
+    """Classes of a Gaussian mixture, in as many Parquet files; samples of different classes share noise."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    centres = rng.standard_normal((classes, D), dtype=np.float32)
+    centres, noise = rng.standard_normal((2, classes, D), dtype=np.float32)
     for number in range(files):
         y = rng.integers(0, classes, n // files)
-        X = centres[y] + rng.standard_normal((len(y), D), dtype=np.float32)
+        X = centres[y]
+        X += noise[rng.integers(0, classes, len(y))]
         column = pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), D)
         pq.write_table(
             pa.table({"embedding": column, "label": y}), folder / f"{number:02}.parquet", compression=None,

@@ -71,7 +71,7 @@ def test_the_page_on_scale_shows_the_stored_results(monkeypatch):
     stored = json.loads(scale_page.STORED.read_text())
     page = (ROOT / "docs" / "scale.md").read_text()
     assert scale_page.page(stored) == page
-    stored["costs"]["query"] *= 2
+    stored["fit"]["fit_ray"][0]["seconds"] *= 2
     assert scale_page.page(stored) != page
 
 
