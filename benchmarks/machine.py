@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-PACKAGES = ("xlda", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "faiss-cpu")
+PACKAGES = ("xlda", "numpy", "scipy", "scikit-learn", "torch", "pyarrow", "faiss-cpu", "ray")
 
 
 def describe() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -61,6 +62,17 @@ def results_page(monkeypatch):
     yield results_page
     for path in (ROOT / "benchmarks").glob("*.py"):
         sys.modules.pop(path.stem, None)
+
+
+def test_the_page_on_scale_shows_the_stored_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import scale_page
+
+    stored = json.loads(scale_page.STORED.read_text())
+    page = (ROOT / "docs" / "scale.md").read_text()
+    assert scale_page.page(stored) == page
+    stored["fit"]["fit_ray"][0]["seconds"] *= 2
+    assert scale_page.page(stored) != page
 
 
 def test_the_report_shows_the_stored_results(results_page):

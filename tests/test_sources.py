@@ -382,3 +382,18 @@ def test_rows_say_what_was_expected(tmp_path):
 def test_paths_may_be_str_or_path(rng, tmp_path):
     path = as_npz(tmp_path, *blobs(rng))
     assert open_source(str(path)).n_samples() == open_source(Path(path)).n_samples() == 300
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 40])
+def test_parts_of_a_source_have_all_samples_once_and_in_order(n, rng, tmp_path):
+    X, y = rng.normal(size=(23, 3)).astype(np.float32), np.arange(23)
+    for number, rows in enumerate(np.array_split(np.arange(23), 4)):
+        column = pa.FixedSizeListArray.from_arrays(pa.array(X[rows].reshape(-1)), 3)
+        pq.write_table(pa.table({"embedding": column, "label": y[rows]}), tmp_path / f"{number}.parquet", 2)
+    parts = open_source(str(tmp_path)).split(n)
+    assert len(parts) == min(n, 23)
+    found = [batch for part in parts for batch in part.batches(2)]
+    np.testing.assert_array_equal(np.concatenate([batch.embeddings for batch in found]), X)
+    np.testing.assert_array_equal(np.concatenate([batch.labels for batch in found]), y)
+    assert max(part.n_samples() for part in parts) - min(part.n_samples() for part in parts) <= 1
+    assert found[-1].end == (str(tmp_path / "3.parquet"), 5)  # rows are counted as the file has them

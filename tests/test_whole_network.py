@@ -23,8 +23,8 @@ from xlda import XLDA, Recognizer, backbones  # noqa: E402
 from xlda.backbones.view_nodes import add_views, pixels_needed  # noqa: E402
 from xlda.calibration.figures import Line, corrected, shares  # noqa: E402
 from xlda.errors import OtherBackboneError  # noqa: E402
-from xlda.extras import _onnx_probabilities  # noqa: E402
-from xlda.extras._onnx_graph import GraphParts  # noqa: E402
+from xlda.onnx_graph import probabilities as probability_nodes  # noqa: E402
+from xlda.onnx_graph.graph_parts import GraphParts  # noqa: E402
 from xlda.photos import whole_network, whole_network_check  # noqa: E402
 
 helper, numpy_helper, TensorProto = onnx.helper, onnx.numpy_helper, onnx.TensorProto
@@ -170,7 +170,7 @@ def test_probabilities_are_those_of_the_calibration(rng, line, n_scores, monkeyp
     scores = -np.sort(-rng.normal(0, 1, (400, n_scores)) * np.geomspace(0.01, 300, 400)[:, None])
     scores[:3] = scores[:3, :1]  # all alike
     scores = scores.astype(np.float32)
-    made = _onnx_probabilities.Probabilities.__new__(_onnx_probabilities.Probabilities)
+    made = probability_nodes.Probabilities.__new__(probability_nodes.Probabilities)
     made._calibrated, made._usual = Calibrated(), 12.0
     graph = GraphParts(13)
     found = computed(graph, {"scores": scores}, made.add_to(graph, "scores", n_scores))
@@ -481,7 +481,7 @@ def test_another_temperature_is_noticed(shop, monkeypatch, tmp_path):
     assert not (tmp_path / "whole.onnx").exists()
 
 
-class Warmer(_onnx_probabilities.Probabilities):
+class Warmer(probability_nodes.Probabilities):
     def add_to(self, graph, scores, n_scores):
         return super().add_to(graph, graph.add("Mul", scores, graph.floats(0.7)), n_scores)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xlda import storage
+from xlda._internal.safetensors_file import InMemory
 from xlda._internal.section import MOST, Section
 from xlda.calibration import calibration_stored
 from xlda.calibration.calibration import Calibration
@@ -133,6 +134,10 @@ class SaveView:
         storage.write(path, self._sections())
         _tell("saved", path, self.moments)
 
+    def to_bytes(self) -> bytes:
+        """What `write` would write."""
+        return storage.to_bytes(self._sections())
+
     def _sections(self) -> Iterator[Section]:
         yield Section("params", KNOWN["params"], info=self.params)
         yield Section("labels", KNOWN["labels"], info={"names": self.table.names.tolist()})
@@ -182,6 +187,13 @@ def read(path: str | os.PathLike[str], kind: type[Any]) -> Any:
         clf = _composed(sections, kind)
     _tell("loaded", path, clf._model.moments)
     return clf
+
+
+def from_bytes(data: InMemory, kind: type[Any]) -> Any:
+    """A classifier of this kind from what `SaveView.to_bytes` gave; errors as `read` has them."""
+    sections = storage.from_bytes(data, KNOWN)
+    with storage.said_of(storage.IN_MEMORY):
+        return _composed(sections, kind)
 
 
 def _composed(sections: storage.Sections, kind: type[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""One model, one file: safetensors with a checksum, written whole or not at all.
+"""One model, one file: safetensors with a checksum, written whole or not at all; or the same in memory.
 
 A file is made of sections, each with a name, a version, tensors and one dict that JSON can hold. What they
 mean is the business of those who own them; `xlda.model_file` puts them together. No pickle: opening a file
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from xlda._internal.files import replaced
 from xlda._internal.older_formats import sections_of_older
 from xlda._internal.safetensors_file import (
     BadSafetensorsError,
+    BytesInMemory,
+    InMemory,
+    file_pieces,
     pieces_of,
     read_header,
     read_tensor,
@@ -31,6 +34,7 @@ from xlda.errors import DamagedFileError, NewerFileError
 
 FORMAT = "xlda"
 FORMAT_VERSION = 3  # the newest; 1 and 2 had no sections
+IN_MEMORY = "A model in memory"  # what it is called that has no path
 LONGEST = 300  # characters of what is said about a file
 
 Sections = dict[str, Section]
@@ -38,6 +42,18 @@ Sections = dict[str, Section]
 
 def write(path: str | os.PathLike[str], sections: Iterable[Section]) -> None:
     """Write sections, whose names differ. A file already there is replaced only by a complete one."""
+    tensors, metadata = _packed(sections)
+    with replaced(path) as unfinished:
+        save_tensors(tensors, unfinished, metadata)
+
+
+def to_bytes(sections: Iterable[Section]) -> bytes:
+    """What `write` would write."""
+    return b"".join(file_pieces(*_packed(sections)))
+
+
+def _packed(sections: Iterable[Section]) -> tuple[Tensors, dict[str, str]]:
+    """The tensors and texts of a file with these sections."""
     tensors, described = {}, {}
     for section in sections:
         described[section.name] = {
@@ -53,8 +69,7 @@ def write(path: str | os.PathLike[str], sections: Iterable[Section]) -> None:
         "sections": json.dumps(described, sort_keys=True),
     }
     metadata["sha256"] = digest(tensors, metadata)
-    with replaced(path) as unfinished:
-        save_tensors(tensors, unfinished, metadata)
+    return tensors, metadata
 
 
 def save_tensors(tensors: Tensors, path: Path, metadata: dict[str, str]) -> None:
@@ -68,9 +83,18 @@ def read(path: str | os.PathLike[str], known: Mapping[str, int]) -> Sections:
     `known` has the newest version of each section that the caller understands. A newer one, and an unknown
     section that may not be ignored, is a `NewerFileError`; anything wrong is a `DamagedFileError`.
     """
-    path = Path(path)
-    tensors, metadata = _contents(path)
-    with said_of(path):
+    with Path(path).open("rb") as file:
+        return _read(file, os.fspath(path), known)
+
+
+def from_bytes(data: InMemory, known: Mapping[str, int]) -> Sections:
+    """The same of what `to_bytes` gave, which is copied."""
+    return _read(cast(IO[bytes], BytesInMemory(data)), IN_MEMORY, known)
+
+
+def _read(file: IO[bytes], name: str, known: Mapping[str, int]) -> Sections:
+    tensors, metadata = _contents(file, name)
+    with said_of(name):
         if metadata["format_version"] == str(FORMAT_VERSION):
             sections = _sections(tensors, _json(metadata, "sections"))
         else:
@@ -90,30 +114,29 @@ def said_of(path: str | os.PathLike[str]) -> Iterator[None]:
         raise DamagedFileError(f"{path} is damaged: {what}. Restore it from a copy.") from error
 
 
-def _contents(path: Path) -> tuple[Tensors, dict[str, str]]:
+def _contents(file: IO[bytes], name: str) -> tuple[Tensors, dict[str, str]]:
     """Tensors and texts of a file of a format that is known, with the right checksum."""
-    with path.open("rb") as file:
-        try:
-            header = read_header(file)
-            metadata = header.metadata
-            _check_format(path, metadata)
-            claimed = metadata.pop("sha256", None)
-            total, tensors = _begun(metadata), {}
-            for name, place in sorted(header.tensors.items()):
-                if place.dtype is not None:  # else it is refused
-                    total.update(_described(name, place.dtype, place.shape))
-                tensors[name] = read_tensor(file, place, total.update)
-        except BadSafetensorsError as error:
-            raise DamagedFileError(
-                f"{path} is not a complete XLDA model: {error}. Restore it from a copy."
-            ) from error
-    with said_of(path):
+    try:
+        header = read_header(file)
+        metadata = header.metadata
+        _check_format(name, metadata)
+        claimed = metadata.pop("sha256", None)
+        total, tensors = _begun(metadata), {}
+        for tensor, place in sorted(header.tensors.items()):
+            if place.dtype is not None:  # else it is refused
+                total.update(_described(tensor, place.dtype, place.shape))
+            tensors[tensor] = read_tensor(file, place, total.update)
+    except BadSafetensorsError as error:
+        raise DamagedFileError(
+            f"{name} is not a complete XLDA model: {error}. Restore it from a copy."
+        ) from error
+    with said_of(name):
         if claimed != total.hexdigest():
             raise ValueError("its contents do not match its checksum")
     return tensors, metadata
 
 
-def _check_format(path: Path, metadata: dict[str, str]) -> None:
+def _check_format(path: str, metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise DamagedFileError(f"{path} is a safetensors file, but not an XLDA model.")
     version = metadata.get("format_version", "")

@@ -8,13 +8,14 @@ after the other without gaps.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +31,7 @@ NUMBERS = {
     "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
 }  # fmt: skip
 WITHOUT_NUMPY = {"BF16": 2, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}  # and their bytes
+InMemory: TypeAlias = bytes | bytearray | memoryview | Array  # the last of uint8
 MOST_AXES = 8
 MOST_BYTES = 2**62  # of a tensor: more than any file
 
@@ -61,9 +63,39 @@ class Header:
     tensors: dict[str, TensorPlace]
 
 
+class BytesInMemory(io.RawIOBase):
+    """Bytes that are somewhere in memory already, read as a file, without a copy of all of them.
+
+    >>> BytesInMemory(np.arange(5, dtype=np.uint8)).read(3)
+    b'\\x00\\x01\\x02'
+    """
+
+    def __init__(self, data: InMemory) -> None:
+        whole: Any = data
+        self._data, self._at = memoryview(whole).cast("B"), 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go on reading at another place."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._data)}[whence]
+        self._at = max(start + offset, 0)
+        return self._at
+
+    def readinto(self, room: Any) -> int:
+        """Fill `room` with the bytes that come next, as far as there are any."""
+        some = self._data[self._at : self._at + len(room)]
+        room[: len(some)] = some
+        self._at += len(some)
+        return len(some)
+
+
 def read_header(file: IO[bytes]) -> Header:
     """The header of a file that has just been opened, checked against the file's size."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     length = int.from_bytes(_read(file, 8), "little")
     if length > size - 8:
         raise BadSafetensorsError("it ends within its header")
@@ -99,7 +131,14 @@ def read_tensor(
 
 
 def save_file(tensors: Mapping[str, Array], path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
-    """Write a file with these tensors, each of which is contiguous; the widest numbers come first."""
+    """Write a file with these tensors, each of which is contiguous."""
+    with Path(path).open("wb") as file:
+        for piece in file_pieces(tensors, metadata):
+            file.write(piece)
+
+
+def file_pieces(tensors: Mapping[str, Array], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+    """The bytes of such a file, a piece at a time; the widest numbers come first."""
     names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
     header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
     start = 0
@@ -114,11 +153,9 @@ def save_file(tensors: Mapping[str, Array], path: str | os.PathLike[str], metada
         start = stop
     described = json.dumps(header, separators=(",", ":")).encode()
     described += b" " * (-len(described) % ALIGNED)
-    with Path(path).open("wb") as file:
-        file.write(len(described).to_bytes(8, "little") + described)
-        for name in names:
-            for piece in pieces_of(tensors[name]):
-                file.write(piece)
+    yield len(described).to_bytes(8, "little") + described
+    for name in names:
+        yield from pieces_of(tensors[name])
 
 
 def pieces_of(tensor: Array) -> Iterator[memoryview]:

@@ -9,7 +9,7 @@ import numpy as np
 from xlda.backbones.loading import open_network
 from xlda.backbones.network import Backbone, first_line
 from xlda.backbones.view_nodes import add_views
-from xlda.extras._onnx_graph import GraphParts
+from xlda.onnx_graph.graph_parts import GraphParts
 
 LEAST_OPSET, USUAL_OPSET = 13, 17  # that the nodes here are written for; what an older network is brought to
 VIEWS, NETWORK, ANSWER = "views/", "network/", "answer/"  # what names of each part begin with

@@ -14,7 +14,7 @@ from PIL import Image
 
 from xlda._internal.arrays import Array
 from xlda.backbones.preprocessing import INTERPOLATIONS, MOST, Preprocessing
-from xlda.extras._onnx_graph import GraphParts
+from xlda.onnx_graph.graph_parts import GraphParts
 
 PIECES = 4  # of a side, resized one by one: most of the matrix of a whole side is zeros
 

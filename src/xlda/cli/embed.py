@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from xlda._internal.built_in import DEFAULT_BACKBONE
 from xlda.cli import options
 from xlda.cli.console import note, progress_bar, say, say_json
 from xlda.cli.models import named_backbone
@@ -13,8 +14,10 @@ from xlda.cli.places import found_photos
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from xlda.photos.finding import Photo
+    from xlda.photos.parquet import Summary
 
 
 def embed(
@@ -52,13 +55,16 @@ def embed(
     half: Annotated[bool, typer.Option("--half", help="Store float16: half the size, three digits.")] = False,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Photos at a time.")] = 32,
     overwrite: options.Overwrite = False,
+    ray: options.Ray = None,
     json: options.Json = False,
 ) -> None:
     """Embed photos once, into a Parquet file with their labels and paths.
 
-    What was interrupted goes on where it stopped when the same command is given again.
+    What was interrupted goes on where it stopped when the same command is given again. With --ray, all
+    machines of a cluster share the work, and --out is a folder of such files, which all of them see.
 
     $ xlda embed photos/ --out photos.parquet
+    $ xlda embed photos/ --out embeddings/ --ray auto
     $ xlda embed CUB_200_2011 --dataset birds --split test --out test.parquet
     """
     from xlda.photos.parquet import embed_to_parquet
@@ -66,6 +72,25 @@ def embed(
     if dataset is None and split is not None:
         raise typer.BadParameter("--split goes with --dataset.")
     photos = found_photos(where, on_error) if dataset is None else _known(dataset, where, split)
+    if ray is not None:
+        from xlda.extras.ray import connect
+        from xlda.extras.ray import embed as embed_on_ray
+
+        connect(ray)
+        given = {"size": size, "views": views, "cut_head": cut_head or None}
+        with progress_bar("embedding", len(photos)) as advance:
+            summary = embed_on_ray(
+                list(photos),
+                out,
+                backbone=backbone or DEFAULT_BACKBONE,
+                on_error=on_error,
+                half=half,
+                overwrite=overwrite,
+                progress=advance,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        _tell(summary, out, backbone or DEFAULT_BACKBONE, json)
+        return
     network = named_backbone(backbone, size, cut_head, views)
     with progress_bar("embedding", len(photos)) as advance:
         summary = embed_to_parquet(
@@ -79,6 +104,11 @@ def embed(
             overwrite=overwrite,
             progress=advance,
         )
+    _tell(summary, out, network.name, json)
+
+
+def _tell(summary: Summary, out: Path, name: str, json: bool) -> None:
+    """Say what was done."""
     for _, reason in summary.skipped:
         note(f"skipped: {reason}")
     n = summary.n_embedded + summary.n_resumed
@@ -89,7 +119,7 @@ def embed(
     else:
         resumed = f", {summary.n_resumed:,} of them before" if summary.n_resumed else ""
         skipped_too = f"; {len(summary.skipped):,} skipped" if summary.skipped else ""
-        say(f"{out}: {n:,} photos embedded by {network.name}{resumed}{skipped_too}")
+        say(f"{out}: {n:,} photos embedded by {name}{resumed}{skipped_too}")
 
 
 def _known(dataset: str, where: list[str], split: str | None) -> Sequence[Photo]:

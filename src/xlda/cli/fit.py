@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,12 @@ from xlda.cli.console import counted, say, say_json
 from xlda.cli.labels import tell_of_look_alikes
 from xlda.cli.models import n_samples, named_backbone, refuse_existing, written
 from xlda.cli.samples import are_embeddings, from_files, from_photos
+from xlda.sources import open_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from xlda.classifier import XLDA
 
 
 def fit(
@@ -44,17 +50,28 @@ def fit(
     precision: Annotated[str, typer.Option("--precision", help="full; or half: half the memory.")] = "full",
     on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
+    ray: options.Ray = None,
     json: options.Json = False,
 ) -> None:
     """Make a model of photos or embeddings.
 
+    With --ray, all machines of a cluster share the work: of embeddings, which may be a folder of files.
+
     $ xlda fit photos/ --out shop.xlda
+    $ xlda fit embeddings/ --out shop.xlda --ray auto
     $ xlda fit photos.parquet --out shop.xlda --priors empirical
     """
     refuse_existing(out, overwrite)
     given: dict[str, Any] = {"model": model, "priors": priors, "precision": precision}  # the library checks
     exponent = None if power == "none" else _number_or_name(power)
-    clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=exponent, **given)
+    given |= {"shrinkage": _number_or_name(shrinkage), "power": exponent}
+    if ray is not None:
+        if only or without or backbone is not None or size is not None or views is not None or cut_head:
+            raise typer.BadParameter("--ray learns all of some embeddings: nothing can be chosen beside it.")
+        clf = _on_ray(where, ray, given)
+        _finish(clf, out, overwrite, json)
+        return
+    clf = xlda.XLDA(**given)
     choice = Choice(only, without, of_folders=len(where) > 1)
     if are_embeddings(where):
         if backbone is not None or size is not None or views is not None or cut_head:
@@ -67,6 +84,20 @@ def fit(
     for batch in samples.labelled("learning"):
         clf.partial_fit(batch.embeddings, batch.labels)
     clf.backbone_ = samples.identity
+    _finish(clf, out, overwrite, json)
+
+
+def _on_ray(where: list[str], address: str, params: dict[str, Any]) -> XLDA:
+    """A model of files of embeddings, and of folders of such."""
+    from xlda.extras import ray
+
+    files = [file for one in where for file in open_source(one).files]
+    ray.connect(address)
+    return ray.fit(files, **params)
+
+
+def _finish(clf: XLDA, out: Path, overwrite: bool, json: bool) -> None:
+    """Save the model, and say what it is."""
     clf.calibrate_if_due()
     with written(out, overwrite):
         clf.save(out)

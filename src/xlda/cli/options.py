@@ -103,3 +103,12 @@ Views = Annotated[
 CutHead = Annotated[
     bool, typer.Option("--cut-head", help="Leave out the linear layer that the ONNX file ends with.")
 ]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Work on a Ray cluster: its address, auto, or local for this machine. Needs the extra ray.",
+        show_default=False,
+    ),
+]

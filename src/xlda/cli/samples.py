@@ -126,6 +126,8 @@ def for_model(
 
 def from_files(where: list[str], choice: Choice | None) -> Input:
     """Embeddings in files; without a choice, labels are not looked for."""
+    from xlda.photos.parquet import common_backbone
+
     where = _each_file_once(where)
     with_labels = choice is not None and (choice.label is None or not choice.is_all)
     source = open_source([Path(one) for one in where], labels="label" if with_labels else None)
@@ -140,7 +142,7 @@ def from_files(where: list[str], choice: Choice | None) -> Input:
             place = error.position
             raise ValueError(f"{place.file}, row {place.row}: {error.__cause__}") from error
 
-    return Input(_identity_of(where), source.n_samples(), read, choice)
+    return Input(common_backbone(where), source.n_samples(), read, choice)
 
 
 def _each_file_once(where: list[str]) -> list[str]:
@@ -163,22 +165,6 @@ def _taken(
         embeddings, labels, names = embeddings[kept], [labels[i] for i in kept], [names[i] for i in kept]
     if names:
         yield Samples(embeddings, labels if choice is None else choice.labels(labels), names)
-
-
-def _identity_of(where: list[str]) -> BackboneIdentity | None:
-    """Backbone of files of embeddings, which must be the same for all that say."""
-    from xlda.photos.parquet import embedding_info
-
-    known: BackboneIdentity | None = None
-    for one in where:
-        try:
-            found = embedding_info(one) if Path(one).suffix.lower() == ".parquet" else None
-        except ValueError:
-            found = None  # not written by `xlda embed`
-        if known is not None:
-            known.check_same(found, "The first of these files")
-        known = known or found
-    return known
 
 
 def from_photos(

@@ -7,9 +7,9 @@ import os
 
 from xlda._internal.files import replaced
 from xlda.classifier import XLDA
-from xlda.extras._onnx_graph import GraphParts
-from xlda.extras._onnx_head import ExportedHead
 from xlda.layers.onnx_files import LABELS, POWER, SQUARES, read_layer, split
+from xlda.onnx_graph.exported_head import ExportedHead
+from xlda.onnx_graph.graph_parts import GraphParts
 
 __all__ = ["read_layer", "split", "write"]
 

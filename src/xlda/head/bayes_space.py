@@ -34,6 +34,7 @@ from xlda.search.protocol import OrderedClasses
 
 ROWS_AT_ONCE = 256  # classes whose weights are made at once: they fit into a cache
 MOST_DIRECTIONS = 64  # added for classes that lie outside of the coordinates, before these are made anew
+MOST_OUTSIDE = MOST_DIRECTIONS // 2  # of them, that a new head has
 WORTH_A_DIRECTION = 1.0  # by so much the logarithm of the probability of its samples must grow
 UNSURE = 0.5  # times that distance, by the probe: looked at more closely
 UNUSUAL = 4.0  # times the usual squared distance from the coordinates, where directions were left out
@@ -61,22 +62,30 @@ class BayesSpace:
         cls, whitening: Whitening, spread: ClassSpread, moments: Moments, layer: LayerPrior | None = None
     ) -> BayesSpace:
         """All coordinates there are."""
-        dtype, d, counts = moments.dtype, len(spread.centre), moments.counts
-        basis, towards = spread.basis, probes(d)
+        counts = moments.counts
+        space = cls.by(whitening, spread, groups_of(counts[counts > 0])[0], moments.dtype)
+        if layer is not None:
+            space = replace(space, layer=layer)
+        return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
+
+    @classmethod
+    def by(
+        cls, whitening: Whitening, spread: ClassSpread, counts: Array, dtype: np.dtype[np.floating]
+    ) -> BayesSpace:
+        """The same for classes with these counts, at least one."""
+        d, basis = len(spread.centre), spread.basis
+        towards = probes(d)
         towards = towards - basis @ (basis.T @ towards)
-        table = CountTable.of(spread.psi, groups_of(counts[counts > 0])[0], dtype)
-        space = cls(
+        return cls(
             spread.centre.astype(dtype),
             whitening.matrix.astype(dtype),
             basis.astype(dtype),
             np.empty((d, 0), dtype),
             np.asfortranarray(whitening.matrix @ basis, dtype),  # so that one query takes less time
             np.asfortranarray(whitening.matrix @ towards, dtype),
-            table,
+            CountTable.of(spread.psi, counts, dtype),
             spread.without_basis(),
-            layer=layer,
         )
-        return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
 
     @property
     def n_coordinates(self) -> int:
@@ -248,9 +257,14 @@ class BayesSpace:
 
     def lying_outside(self, moments: Moments) -> Rows:
         """Classes that lie so far outside of the coordinates that each may need a direction, the farthest."""
+        rows, excess = self.excess_outside(moments)
+        return np.sort(rows[:MOST_OUTSIDE][excess[:MOST_OUTSIDE] > 1.0])
+
+    def excess_outside(self, moments: Moments) -> tuple[Rows, Array]:
+        """Classes, the farthest outside first, and how many times as far each is as needs a direction."""
         rows = np.flatnonzero(moments.counts)
         if self.spread.left_out is None:
-            return rows[:0]
+            return rows[:0], np.empty(0)
         squares = np.empty(len(rows))
 
         def measure(start: int, stop: int, _part: int) -> None:
@@ -261,9 +275,8 @@ class BayesSpace:
 
         in_parallel_with_blas(measure, len(rows), parts_for(len(rows) * self.probe.size))
         excess = squares / self._far(moments.counts_of(rows), squares)
-        far = np.argsort(-excess, kind="stable")[: MOST_DIRECTIONS // 2]
-        found: Rows = np.sort(rows[far[excess[far] > 1.0]])
-        return found
+        far = np.argsort(-excess, kind="stable")
+        return rows[far], excess[far]
 
     def posterior_means(self, weights: Array, groups: Rows) -> Array:
         """Where classes with these weights are, in these coordinates."""

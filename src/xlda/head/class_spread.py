@@ -8,6 +8,7 @@ count by what they are worth, and T is drawn towards a multiple of the covarianc
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -99,7 +100,14 @@ def class_spread(
     With `kept`, T is as it was then, and only the directions are those of the classes as they are now.
     Costs O(C d^2 + d^3), and O(C^2 d) where there are fewer classes than features.
     """
-    means, d = _Whitened(moments, whitening, covariance), len(covariance)
+    return spread_of(_Whitened(moments, whitening, covariance), whitening, covariance, kept)
+
+
+def spread_of(
+    means: GroupedMeans, whitening: Whitening, covariance: Array, kept: KeptSpread | None = None
+) -> ClassSpread:
+    """The same of means that may be anywhere."""
+    d = len(covariance)
     size = means.spread() if kept is None else kept.size
     weights, bias_factor, worth = means.weights(size)
     per_mean = float((weights * means.classes / means.counts).sum())  # one over the samples of a mean
@@ -177,47 +185,37 @@ class _Weights(NamedTuple):
     worth: float  # classes that all the means are worth
 
 
-class _Whitened:
+def lengths_along(whitening: Whitening, n_classes: int) -> Array:
+    """What the lengths of whitened means are measured by: of very many, along some directions alone."""
+    d = len(whitening.matrix)
+    if n_classes > MANY_CLASSES * d:  # the lengths of so many need not be exact: their mean will be
+        along: Array = whitening.matrix @ probes(d)
+        return along
+    return whitening.matrix
+
+
+class GroupedMeans(ABC):
     """Class means in the units of the covariance within, by groups of classes with as many samples.
 
     These units are those of the shrunk covariance, in which samples do not vary by 1 in every direction, and
-    by less on the whole: what they do vary by is taken off what the means do.
+    by less on the whole: what they do vary by is taken off what the means do. Where the means are, and who
+    adds them up, is for those who say how they `scatter`.
     """
 
-    def __init__(self, moments: Moments, whitening: Whitening, covariance: Array) -> None:
-        self._moments, self._exact, self._covariance = moments, whitening, covariance
-        rows = np.flatnonzero(moments.counts)
-        self._base = moments.centre()
-        self.counts, groups = groups_of(moments.counts_of(rows))
-        order = np.argsort(groups, kind="stable")  # classes with as many samples together
-        self.rows, self._groups = rows[order], groups[order]
-        self.classes = np.bincount(self._groups).astype(np.float64)  # in each group
-        d, n_groups = len(covariance), len(self.counts)
-        self._single = moments.dtype == np.float32 and len(self.rows) > d
-        self._whitening = whitening.matrix.astype(np.float32 if self._single else np.float64)
+    counts: Array  # (n_groups,): samples of each class of a group
+    classes: Array  # (n_groups,): classes in it
+    _squares: Array  # (n_groups,): sum of the squared lengths of their means, whitened, less the base
+    _sums: Array  # (n_groups, d): and of the means themselves
+
+    def __init__(self, base: Array, whitening: Whitening, covariance: Array, single: bool) -> None:
+        self._base, self._exact, self._covariance, self._single = base, whitening, covariance, single
+        self._whitening = whitening.matrix.astype(np.float32 if single else np.float64)
         within = covariance.astype(self._whitening.dtype, copy=False)
-        self.noise = float(np.vdot(self._whitening, within @ self._whitening)) / d
-        towards = whitening.matrix
-        if len(self.rows) > MANY_CLASSES * d:  # the lengths of so many need not be exact: their mean will be
-            towards = towards @ probes(d)
-        towards = towards.astype(self._whitening.dtype)
-        self._squares, raw_sums = np.zeros(n_groups), np.zeros((n_groups, d))
-        self._means = np.empty((len(self.rows), d)) if len(self.rows) <= d else None  # where they are few
+        self.noise = float(np.vdot(self._whitening, within @ self._whitening)) / len(covariance)
 
-        def add(some: slice, raw: Array) -> None:
-            white = raw @ towards
-            squares = np.einsum("ij,ij->i", white, white, dtype=np.float64)
-            groups, first = np.unique(self._groups[some], return_index=True)
-            sums = [group.sum(axis=0) for group in np.split(raw, first[1:])]
-            with adding:
-                self._squares[groups] += np.add.reduceat(squares, first)
-                raw_sums[groups] += sums
-            if self._means is not None:
-                self._means[some] = white
-
-        adding = Lock()
-        self._each_block(self._base, add)
-        self._sums = raw_sums @ whitening.matrix
+    @abstractmethod
+    def scattered(self, centre: Array, weights: Array) -> Array:
+        """Products of the means about a centre, in units of embeddings, weighted by group and added up."""
 
     def spread(self) -> float:
         """t: the mean variance of class means over all directions, where they count by what they are worth.
@@ -266,43 +264,97 @@ class _Whitened:
         They are those in which the means scatter at all: weighted, about the centre, less `per_mean` times
         what samples do.
         """
-        d, n = len(self._covariance), len(self.rows)
-        if n > d:
-            scatter, adding, scale = np.zeros((d, d)), Lock(), np.sqrt(weights).astype(self._whitening.dtype)
+        scatter = self.scattered(centre, weights)
+        scatter -= per_mean * self._covariance
+        whitening: Array = self._whitening
+        white: Array = whitening.T @ scatter.astype(whitening.dtype, copy=False) @ whitening
+        values, basis = eigenvectors(white)
+        if self._single and values[-1] > MOST_SINGLE:
+            self._single, self._whitening = False, self._exact.matrix
+            return self.directions(centre, weights, per_mean)
+        values, basis, noise = self._with_noise(values, basis)
+        scattered = values + per_mean * noise
+        some = scattered > (NOTHING_SINGLE if self._single else NOTHING) * max(scattered.max(), 0.0)
+        return values[some], basis[:, some], noise[some]
 
-            def add(some: slice, raw: Array) -> None:
-                raw *= scale[self._groups[some]][:, None]
-                products = raw.T @ raw
-                with adding:
-                    scatter.__iadd__(products)
-
-            self._each_block(centre, add)
-            scatter -= per_mean * self._covariance
-            whitening: Array = self._whitening
-            white: Array = whitening.T @ scatter.astype(whitening.dtype, copy=False) @ whitening
-            values, basis = eigenvectors(white)
-            if self._single and values[-1] > MOST_SINGLE:
-                self._single, self._whitening = False, self._exact.matrix
-                return self.directions(centre, weights, per_mean)
-        else:
-            shift = (centre - self._base) @ self._exact.matrix
-            white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]
-            values, vectors = eigenvectors(white @ white.T)
-            values, vectors = values[1:], vectors[:, 1:]  # the means about their centre are one less
-            some = values > NOTHING * max(values[-1], 0.0)
-            span = white.T @ (vectors[:, some] / np.sqrt(values[some]))
-            of_span = self._exact.matrix @ span
-            within = np.diag(values[some]) - per_mean * (of_span.T @ self._covariance @ of_span)
-            values, turn = eigenvectors(within)
-            basis = span @ turn
+    def _with_noise(self, values: Array, basis: Array) -> tuple[Array, Array, Array]:
+        """Values and directions, largest first, and what samples vary by along these."""
         values, basis = values[::-1].astype(np.float64), np.ascontiguousarray(basis[:, ::-1])
         raw_basis: Array = self._whitening @ basis
         noise = np.einsum("ij,ij->j", raw_basis, self._covariance.astype(raw_basis.dtype) @ raw_basis)
-        if n > d:
-            scattered = values + per_mean * noise
-            some = scattered > (NOTHING_SINGLE if self._single else NOTHING) * max(scattered.max(), 0.0)
-            values, basis, noise = values[some], basis[:, some], noise[some]
         return values, basis, noise
+
+    def _worth(self, size: float) -> Array:
+        """Of each group: the share of the variance of its learned means that is that of the true ones."""
+        worth: Array = 1.0 / (1.0 + 1.0 / (self.counts * size))
+        return worth
+
+    def _centre(self, size: float) -> Array:
+        worth = self._worth(size)
+        centre: Array = worth @ self._sums / float(self.classes @ worth)
+        return centre
+
+
+class _Whitened(GroupedMeans):
+    """Those of moments that are here."""
+
+    def __init__(self, moments: Moments, whitening: Whitening, covariance: Array) -> None:
+        rows = np.flatnonzero(moments.counts)
+        single = moments.dtype == np.float32 and len(rows) > len(covariance)
+        super().__init__(moments.centre(), whitening, covariance, single)
+        self._moments = moments
+        self.counts, groups = groups_of(moments.counts_of(rows))
+        order = np.argsort(groups, kind="stable")  # classes with as many samples together
+        self.rows, self._groups = rows[order], groups[order]
+        self.classes = np.bincount(self._groups).astype(np.float64)  # in each group
+        towards = lengths_along(whitening, len(self.rows)).astype(self._whitening.dtype)
+        d, n_groups = len(covariance), len(self.counts)
+        self._squares, raw_sums = np.zeros(n_groups), np.zeros((n_groups, d))
+        self._means = np.empty((len(self.rows), d)) if len(self.rows) <= d else None  # where they are few
+
+        def add(some: slice, raw: Array) -> None:
+            white = raw @ towards
+            squares = np.einsum("ij,ij->i", white, white, dtype=np.float64)
+            groups, first = np.unique(self._groups[some], return_index=True)
+            sums = [group.sum(axis=0) for group in np.split(raw, first[1:])]
+            with adding:
+                self._squares[groups] += np.add.reduceat(squares, first)
+                raw_sums[groups] += sums
+            if self._means is not None:
+                self._means[some] = white
+
+        adding = Lock()
+        self._each_block(self._base, add)
+        self._sums = raw_sums @ whitening.matrix
+
+    def directions(self, centre: Array, weights: Array, per_mean: float) -> tuple[Array, Array, Array]:
+        """The same; where classes are fewer than features, in the space of the classes."""
+        if self._means is None:
+            return super().directions(centre, weights, per_mean)
+        shift = (centre - self._base) @ self._exact.matrix
+        white = (self._means - shift) * np.sqrt(weights)[self._groups][:, None]
+        values, vectors = eigenvectors(white @ white.T)
+        values, vectors = values[1:], vectors[:, 1:]  # the means about their centre are one less
+        some = values > NOTHING * max(values[-1], 0.0)
+        span = white.T @ (vectors[:, some] / np.sqrt(values[some]))
+        of_span = self._exact.matrix @ span
+        within = np.diag(values[some]) - per_mean * (of_span.T @ self._covariance @ of_span)
+        values, turn = eigenvectors(within)
+        return self._with_noise(values, span @ turn)
+
+    def scattered(self, centre: Array, weights: Array) -> Array:
+        """Of all means, on all threads."""
+        d = len(self._covariance)
+        scatter, adding, scale = np.zeros((d, d)), Lock(), np.sqrt(weights).astype(self._whitening.dtype)
+
+        def add(some: slice, raw: Array) -> None:
+            raw *= scale[self._groups[some]][:, None]
+            products = raw.T @ raw
+            with adding:
+                scatter.__iadd__(products)
+
+        self._each_block(centre, add)
+        return scatter
 
     def _each_block(self, point: Array, work: Callable[[slice, Array], None]) -> None:
         """Call `work` with some of the classes and their means less `point`, on all threads."""
@@ -315,13 +367,3 @@ class _Whitened:
 
         parts = parts_for(len(self.rows) * len(point) ** 2) if len(self.rows) > ROWS_AT_ONCE else 1
         in_parallel_with_blas(run, len(self.rows), parts)
-
-    def _worth(self, size: float) -> Array:
-        """Of each group: the share of the variance of its learned means that is that of the true ones."""
-        worth: Array = 1.0 / (1.0 + 1.0 / (self.counts * size))
-        return worth
-
-    def _centre(self, size: float) -> Array:
-        worth = self._worth(size)
-        centre: Array = worth @ self._sums / float(self.classes @ worth)
-        return centre

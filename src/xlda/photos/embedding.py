@@ -85,13 +85,40 @@ def embed_photos(
     that cannot be opened is left out and reported; with "stop" it is an error. The threads end with the
     iterator, however that ends.
     """
+
+    def content(photo: Photo) -> PhotoContent:
+        return photo.path
+
+    return embed_named(
+        photos,
+        content,
+        backbone,
+        on_error=on_error,
+        batch_size=batch_size,
+        decoders=decoders,
+        max_pixels=max_pixels,
+    )
+
+
+def embed_named(
+    photos: Iterable[T],
+    content: Callable[[T], PhotoContent],
+    backbone: Embedder,
+    *,
+    name: Callable[[T], str | None] = lambda photo: None,
+    on_error: OnError = "stop",
+    batch_size: int = BATCH,
+    decoders: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+) -> Generator[EmbeddedBatch[T], None, None]:
+    """The same for photos of any kind: `content` is what is opened, `name` what it is called in errors."""
     check_on_error(on_error)
     if batch_size < 1 or (decoders is not None and decoders < 1):
         raise ValueError(f"batch_size={batch_size}, decoders={decoders}; expected at least 1.")
 
-    def pixels(photo: Photo) -> Array | str:
+    def pixels(photo: T) -> Array | str:
         try:
-            return prepared(photo.path, backbone, max_pixels)
+            return prepared(content(photo), backbone, max_pixels, name(photo))
         except (BadImage, OSError) as error:
             if on_error == "stop":
                 raise

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -125,6 +125,20 @@ def embedding_info(path: str | os.PathLike[str]) -> BackboneIdentity:
     return _backbone(Path(path), _metadata(Path(path)))
 
 
+def common_backbone(files: Iterable[str | os.PathLike[str]]) -> BackboneIdentity | None:
+    """The backbone of files of embeddings, which must be the same for all that say; None where none does."""
+    known: BackboneIdentity | None = None
+    for file in files:
+        try:
+            found = embedding_info(file) if Path(file).suffix.lower() == ".parquet" else None
+        except ValueError:
+            found = None  # not written by `xlda embed`
+        if known is not None:
+            known.check_same(found, "The first of these files")
+        known = known or found
+    return known
+
+
 def embed_to_parquet(
     photos: Sequence[Photo],
     embedder: Embedder,
@@ -150,20 +164,20 @@ def embed_to_parquet(
     out, report = Path(out), progress or (lambda n_photos: None)
     if not photos:
         raise ValueError("No photos to embed.")
-    kind = _Kind.of(photos, backbone, embedder.n_features, dtype)
+    kind = EmbeddingKind.of(photos, backbone, embedder.n_features, dtype)
     if out.exists() and not overwrite:
         kind.check(out, "Choose another name, or replace it with overwrite=True.")
-        changed = _newer(photos, out)
+        changed = newer_than(photos, out)
         if changed is not None:
             raise ValueError(f"{changed} is newer than {out}. Embed anew with overwrite=True.")
-        summary = Summary(0, _n_rows([out]), _skipped([out], on_error))
+        summary = Summary(0, rows_in([out]), skipped_in([out], on_error))
         shutil.rmtree(_folder(out), ignore_errors=True)  # a run may have been killed before it did this
         report(len(photos))
         return summary
     with _locked(_folder(out)) as folder:
         parts = _Parts(folder, kind, photos, overwrite)
-        n_resumed = _n_rows(parts.files)
-        _skipped(parts.files, on_error)
+        n_resumed = rows_in(parts.files)
+        skipped_in(parts.files, on_error)
         report(parts.n_photos)
         batches = embed_photos(
             itertools.islice(photos, parts.n_photos, None),
@@ -177,12 +191,12 @@ def embed_to_parquet(
             for batch in batches:
                 parts.add(batch)
                 report(len(batch.photos) + len(batch.skipped))
-        summary = Summary(_n_rows(parts.files) - n_resumed, n_resumed, _skipped(parts.files, on_error))
+        summary = Summary(rows_in(parts.files) - n_resumed, n_resumed, skipped_in(parts.files, on_error))
         parts.join(out)
     return summary
 
 
-class _Kind(NamedTuple):
+class EmbeddingKind(NamedTuple):
     """What embeddings are of and from; those of another kind are not mixed with them."""
 
     backbone: BackboneIdentity
@@ -192,6 +206,7 @@ class _Kind(NamedTuple):
 
     @classmethod
     def of(cls, photos: Sequence[Photo], backbone: BackboneIdentity, n_features: int, dtype: DType) -> Self:
+        """Embeddings of these photos by this backbone."""
         digest = hashlib.sha256()
         for photo in photos:
             digest.update(json.dumps([str(photo.path), photo.label]).encode())
@@ -199,6 +214,7 @@ class _Kind(NamedTuple):
         return cls(backbone, n_features, dtype, marks)
 
     def writer(self, path: Path, skipped: list[tuple[Photo, str]]) -> EmbeddingWriter:
+        """What writes a file of this kind, that says what was skipped."""
         noted = json.dumps([[str(photo.path), photo.label, reason] for photo, reason in skipped])
         more = {**self.marks, "xlda.skipped": noted}
         return EmbeddingWriter(path, self.n_features, backbone=self.backbone, dtype=self.dtype, more=more)
@@ -223,7 +239,7 @@ class _Kind(NamedTuple):
 class _Parts:
     """The parts in a folder, one after the other from the first photo on, and the one in the making."""
 
-    def __init__(self, folder: Path, kind: _Kind, photos: Sequence[Photo], overwrite: bool) -> None:
+    def __init__(self, folder: Path, kind: EmbeddingKind, photos: Sequence[Photo], overwrite: bool) -> None:
         self._folder, self._kind = folder, kind
         self._pending: list[EmbeddedBatch[Photo]] = []
         self._since = time.monotonic()
@@ -238,7 +254,7 @@ class _Parts:
                     raise
                 file.unlink()
                 continue
-            if start == self.n_photos and _newer(photos[start:stop], file) is None:
+            if start == self.n_photos and newer_than(photos[start:stop], file) is None:
                 self.files.append(file)
                 self.n_photos = stop
 
@@ -265,7 +281,7 @@ class _Parts:
     def join(self, out: Path) -> None:
         """Make one file of the parts, and remove them."""
         whole = self._folder / "whole"
-        with self._kind.writer(whole, _skipped(self.files, "skip")) as writer:
+        with self._kind.writer(whole, skipped_in(self.files, "skip")) as writer:
             for file in self.files:
                 writer.write_table(_arrow().parquet.read_table(file))
         whole.replace(out)
@@ -273,7 +289,7 @@ class _Parts:
         shutil.rmtree(self._folder)
 
 
-def _newer(photos: Sequence[Photo], file: Path) -> Path | None:
+def newer_than(photos: Sequence[Photo], file: Path) -> Path | None:
     """A photo that was changed after the file was written, if there is one."""
     written = file.stat().st_mtime_ns
     for photo in photos:
@@ -312,7 +328,7 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _skipped(files: list[Path], on_error: OnError) -> list[tuple[Photo, str]]:
+def skipped_in(files: list[Path], on_error: OnError) -> list[tuple[Photo, str]]:
     """Photos noted as skipped in these files."""
     noted = [one for file in files for one in json.loads(_metadata(file)["xlda.skipped"])]
     if noted and on_error == "stop":
@@ -323,7 +339,8 @@ def _skipped(files: list[Path], on_error: OnError) -> list[tuple[Photo, str]]:
     return [(Photo(Path(path), label), reason) for path, label, reason in noted]
 
 
-def _n_rows(files: list[Path]) -> int:
+def rows_in(files: list[Path]) -> int:
+    """Embeddings in these files."""
     return sum(int(_arrow().parquet.read_metadata(file).num_rows) for file in files)
 
 

@@ -15,11 +15,11 @@ from xlda.backbones.network_nodes import WholeGraph
 from xlda.backbones.view_nodes import pixels_needed
 from xlda.calibration.folds import BEST
 from xlda.classifier import XLDA
-from xlda.extras._onnx_graph import GraphParts
-from xlda.extras._onnx_head import ExportedHead
-from xlda.extras._onnx_probabilities import Probabilities
 from xlda.labels import Label
 from xlda.layers.onnx_files import LABELS
+from xlda.onnx_graph.exported_head import ExportedHead
+from xlda.onnx_graph.graph_parts import GraphParts
+from xlda.onnx_graph.probabilities import Probabilities
 from xlda.photos.whole_network_check import check_answers
 
 PIXELS, BACKBONE, LICENCE = "xlda.pixels", "xlda.backbone", "xlda.licence"  # in the metadata

@@ -22,9 +22,10 @@ from xlda._internal.safetensors_file import BadSafetensorsError, TensorPlace, re
 
 
 class Shard(ABC):
-    """Embeddings and labels in rows."""
+    """Embeddings and labels in rows, of which `first` is the first."""
 
     name: str
+    first: int = 0
 
     @abstractmethod
     def n_samples(self) -> int:
@@ -36,6 +37,27 @@ class Shard(ABC):
 
         Labels are None where there are none to read.
         """
+
+
+class Stretch(Shard):
+    """Rows `first` to `stop` of another shard, by whose numbers they go."""
+
+    def __init__(self, shard: Shard, first: int, stop: int) -> None:
+        self.name, self.first = shard.name, first
+        self._shard, self._stop = shard, stop
+
+    def n_samples(self) -> int:
+        """Length of the stretch."""
+        return self._stop - self.first
+
+    def batches(self, start: int, size: int) -> Iterator[tuple[Array, Any]]:
+        """Those of the shard, as far as they are of the stretch."""
+        left = self._stop - start
+        for embeddings, labels in self._shard.batches(start, size):
+            yield embeddings[:left], None if labels is None else labels[:left]
+            left -= len(embeddings)
+            if left <= 0:
+                return
 
 
 class ArrayShard(Shard):
@@ -196,7 +218,7 @@ class ParquetShard(Shard):
                 if len(left):
                     embeddings, *labels = (left.column(name) for name in self._names)
                     yield (
-                        _parquet_embeddings(embeddings, self._names[0]),
+                        column_of_embeddings(embeddings, self._names[0]),
                         labels[0].to_numpy(zero_copy_only=False) if labels else None,
                     )
 
@@ -209,7 +231,7 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _parquet_embeddings(column: Any, name: str) -> Array:
+def column_of_embeddings(column: Any, name: str) -> Array:
     """A column of lists as an array (n, d), without copying where that can be."""
     if not hasattr(column, "value_lengths"):
         raise ValueError(f"column {name!r} is {column.type}; expected lists of floats.")

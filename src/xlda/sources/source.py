@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xlda._internal.arrays import Array
-from xlda.sources.formats import ArrayShard, NpyShard, NpzShard, ParquetShard, SafetensorsShard, Shard
+from xlda.sources.formats import (
+    ArrayShard,
+    NpyShard,
+    NpzShard,
+    ParquetShard,
+    SafetensorsShard,
+    Shard,
+    Stretch,
+)
 
 FORMATS: dict[str, Callable[[Path, str, str | None], Shard]] = {
     ".parquet": ParquetShard,
@@ -55,7 +64,34 @@ class Source:
 
     def n_samples(self, resume: tuple[str, int] | None = None) -> int:
         """Samples from `resume` on. A file that cannot be opened counts as empty: reading it will say why."""
-        return sum(max(_length(shard) - row, 0) for shard, row in self._from(resume))
+        return sum(max(_length(shard) - (row - shard.first), 0) for shard, row in self._from(resume))
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the shards: paths, or "" for arrays."""
+        return [shard.name for shard in self._shards]
+
+    def split(self, n: int) -> list[Source]:
+        """Up to `n` sources that have these samples between them, in order, each about as many.
+
+        >>> source = open_source(([[1.0], [2.0], [3.0]], ["a", "b", "c"]))
+        >>> [part.n_samples() for part in source.split(2)]
+        [1, 2]
+        """
+        lengths = [shard.n_samples() for shard in self._shards]
+        ends = list(itertools.accumulate(lengths))
+        edges = [sum(lengths) * part // n for part in range(n + 1)]
+        parts = []
+        for start, stop in itertools.pairwise(edges):
+            shards: list[Shard] = []
+            for shard, length, end in zip(self._shards, lengths, ends, strict=True):
+                begin = end - length
+                first, last = max(start, begin) - begin, min(stop, end) - begin
+                if first < last:
+                    shards.append(Stretch(shard, shard.first + first, shard.first + last))
+            if shards:
+                parts.append(Source(shards))
+        return parts
 
     def batches(self, size: int, resume: tuple[str, int] | None = None) -> Iterator[Batch]:
         """All samples in order, at most `size` at a time; a batch never spans two files."""
@@ -71,13 +107,13 @@ class Source:
 
     def _from(self, resume: tuple[str, int] | None) -> Iterator[tuple[Shard, int]]:
         """Shards still to be read, each with the row to begin at."""
-        names = [shard.name for shard in self._shards]
-        file, row = (names[0], 0) if resume is None else resume
+        names = self.files
+        file, row = (names[0], self._shards[0].first) if resume is None else resume
         if file not in names or row < 0:
             raise ValueError(f"resume={resume!r} names no place in this source of {len(names)} files.")
-        for shard in self._shards[names.index(file) :]:
-            yield shard, row
-            row = 0
+        first = names.index(file)
+        for number, shard in enumerate(self._shards[first:]):
+            yield shard, shard.first if number else row
 
 
 def open_source(where: Any, *, embeddings: str = "embedding", labels: str | None = "label") -> Source:

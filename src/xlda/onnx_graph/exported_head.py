@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from xlda.classifier import XLDA
-from xlda.extras._onnx_graph import GraphParts
 from xlda.head.linear import ScoringArrays, scoring_arrays
 from xlda.labels import Label
+from xlda.onnx_graph.graph_parts import GraphParts
 
 
 class ExportedHead:

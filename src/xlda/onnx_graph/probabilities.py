@@ -12,7 +12,7 @@ from xlda.calibration.calibration import Calibrated
 from xlda.calibration.figures import A_LITTLE, HALVINGS, MOST_LOGIT, TEMPERATURE, Line
 from xlda.calibration.folds import BEST
 from xlda.classifier import XLDA
-from xlda.extras._onnx_graph import GraphParts
+from xlda.onnx_graph.graph_parts import GraphParts
 
 LEAST = float(np.finfo(np.float32).tiny)
 CERTAIN = 2.0**-53  # where the others together have no more than this, float64 calls the best certain

@@ -1,0 +1,1 @@
+"""A classifier as nodes of an ONNX graph; needs the extra `onnx`."""

@@ -1,0 +1,334 @@
+"""Learning and embedding on Ray: the same as without it, also when a worker is killed.
+
+Where Ray is missing, these are skipped; `.ci/run` installs it after all other tests.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import oracle
+from conftest import blobs
+from xlda import XLDA
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install xlda[ray]")
+pytest.importorskip("ray.data", reason="needs Ray Data: pip install xlda[ray]")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from xlda.extras.ray import embed, evaluate, fit, predict  # noqa: E402
+from xlda.photos import embed_to_parquet, embedding_info, find_photos  # noqa: E402
+from xlda.photos.decoding import BadImage  # noqa: E402
+from xlda.sources import open_source  # noqa: E402
+from xlda.sources.formats import Shard  # noqa: E402
+from xlda.sources.source import Source  # noqa: E402
+
+# Ray warns of its own imports and of files that its processes leave open.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+    "ignore::ResourceWarning",
+    "ignore::UserWarning:ray",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+def write_parts(folder, X, y, n_files):
+    folder.mkdir(exist_ok=True)
+    for number, part in enumerate(np.array_split(np.arange(len(X)), n_files)):
+        flat = pa.array(X[part].reshape(-1), pa.float32())
+        columns = [pa.FixedSizeListArray.from_arrays(flat, X.shape[1]), pa.array(y[part])]
+        pq.write_table(
+            pa.table(columns, ["embedding", "label"]), folder / f"{number}.parquet", row_group_size=64
+        )
+    return folder
+
+
+@pytest.fixture
+def parts(rng, tmp_path):
+    X, y = blobs(rng, n_samples=3000, n_classes=40, n_features=24, dtype=np.float32)
+    names = np.array([f"class {label}" for label in y])
+    return write_parts(tmp_path / "parts", X, names, 5), X, names
+
+
+def assert_learned(clf, X, y):
+    """What was learned is what two passes in float64 say, and predictions are those of a local classifier."""
+    counts, means, covariance = oracle.pooled(X, y)
+    assert clf.classes_.tolist() == list(counts)
+    np.testing.assert_array_equal(clf.class_count_, list(counts.values()))
+    np.testing.assert_allclose(clf.means_, list(means.values()), atol=1e-5)
+    np.testing.assert_allclose(clf.covariance_, covariance, atol=1e-5)
+    local = XLDA(**clf.get_params()).partial_fit(X, y)
+    assert local.power_ == clf.power_
+    np.testing.assert_array_equal(local.predict(X), clf.predict(X))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_the_distributed_classifier_is_the_local_one(workers, parts):
+    folder, X, y = parts
+    assert_learned(fit(str(folder), workers=workers), X, y)
+
+
+def test_a_dataset_is_learned_in_chains_of_blocks(parts, monkeypatch):
+    folder, X, y = parts
+    monkeypatch.setattr("xlda.extras._ray_fit.BLOCK_BYTES", 20_000)
+    assert_learned(fit(ray.data.read_parquet(str(folder)), workers=2), X, y)
+    rows = ray.data.from_items(
+        [{"embedding": x, "label": str(name)} for x, name in zip(X[:500], y[:500], strict=True)]
+    )
+    assert_learned(fit(rows), X[:500], y[:500])
+
+
+def test_parameters_that_are_known_at_the_end_are_those_of_a_local_run(parts):
+    folder, X, y = parts
+    for params in ({"covariance": "fixed"}, {"precision": "half"}, {"power": 0.5}, {"priors": "empirical"}):
+        clf, local = fit(str(folder), workers=3, **params), XLDA(**params).partial_fit(X, y)
+        assert clf.get_params() == local.get_params()
+        assert np.mean(clf.predict(X) == local.predict(X)) > 0.999
+        clf.partial_fit(X[:50], y[:50])
+        local.partial_fit(X[:50], y[:50])
+        np.testing.assert_allclose(clf.covariance_, local.covariance_, atol=1e-3)
+
+
+def test_the_power_is_chosen_once_for_all_workers(rng, tmp_path):
+    X, y = blobs(rng, n_samples=600, dtype=np.float32)
+    X[:300] = np.abs(X[:300])  # the second worker alone would choose none
+    with pytest.warns(UserWarning, match="negative"):
+        local = XLDA().partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    clf = fit(str(write_parts(tmp_path / "parts", X, y, 2)), workers=2)
+    assert clf.power_ == local.power_ == 0.5
+    np.testing.assert_allclose(clf.means_, local.means_, atol=1e-5)
+
+
+class KillsOnce(Shard):
+    """Rows of another shard, in whose middle the first process that reads them is killed."""
+
+    def __init__(self, shard, marker):
+        self.name, self._shard, self._marker = shard.name, shard, marker
+
+    def n_samples(self):
+        return self._shard.n_samples()
+
+    def batches(self, start, size):
+        for number, batch in enumerate(self._shard.batches(start, size)):
+            if number == 3 and not self._marker.exists():
+                self._marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+
+def test_a_worker_that_is_killed_changes_nothing(parts, tmp_path):
+    folder, X, y = parts
+    shards = open_source(str(folder))._shards
+    marker = tmp_path / "killed"
+    source = Source([KillsOnce(shards[0], marker), *shards[1:]])
+    assert_learned(fit(source, workers=2, batch_size=50), X, y)
+    assert marker.exists()
+
+
+def test_bad_samples_are_told_with_their_file_and_row(parts):
+    folder, X, y = parts
+    X = X.copy()
+    X[700, 3] = np.nan
+    write_parts(folder, X, y, 5)
+    with pytest.raises(ValueError, match=r"1\.parquet, row 100.*NaN"):
+        fit(str(folder), workers=2, batch_size=50)
+    with pytest.raises(ValueError, match="slda"):
+        fit(str(folder), rule="slda")
+    with pytest.raises(Exception, match="no column 'label'"):
+        fit(ray.data.from_items([{"embedding": [1.0]}]))
+
+
+def test_predicting_and_evaluating_are_those_of_the_classifier(parts, tmp_path):
+    folder, X, y = parts
+    clf = XLDA().fit(X[:1500], y[:1500])
+    clf.save(tmp_path / "m.xlda")
+    rows = predict(str(folder), clf).take_all()
+    assert sorted(row["predicted"] for row in rows) == sorted(clf.predict(X).tolist())
+    assert sum(row["predicted"] == row["label"] for row in rows) == np.sum(clf.predict(X) == y)
+    best = predict(str(folder), tmp_path / "m.xlda", k=3).take(1)[0]
+    assert len(best["predicted"]) == len(best["score"]) == 3
+    found = evaluate(str(folder), tmp_path / "m.xlda", k=3)
+    among = (clf.predict_topk(X, 3)[0] == y[:, None]).any(axis=1)
+    assert found["samples"] == len(X)
+    assert found["accuracy"] == pytest.approx(np.mean(clf.predict(X) == y))
+    assert found["top_3_accuracy"] == pytest.approx(among.mean())
+    assert found["by_class"]["class 7"] == pytest.approx(np.mean(clf.predict(X)[y == "class 7"] == "class 7"))
+
+
+# -- embedding
+
+
+@pytest.fixture
+def shop(rng, tmp_path):
+    from PIL import Image
+
+    for label in ("apple", "pear", "kiwi"):
+        (tmp_path / "shop" / label).mkdir(parents=True)
+        for number in range(60):
+            pixels = rng.integers(0, 255, (64, 80, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "shop" / label / f"{number}.jpg")
+    return tmp_path / "shop"
+
+
+def embeddings_in(folder):
+    """By path: label and embedding."""
+    found = {}
+    for file in sorted(Path(folder).glob("*.parquet")):
+        table = pq.read_table(file)
+        for path, label, embedding in zip(
+            *(table.column(name).to_pylist() for name in ("path", "label", "embedding")), strict=True
+        ):
+            assert path not in found
+            found[path] = label, np.array(embedding)
+    return found
+
+
+@pytest.fixture
+def local(shop, tmp_path):
+    from xlda import backbones
+
+    network = backbones.load()
+    (tmp_path / "local").mkdir()
+    embed_to_parquet(
+        find_photos(shop), network, tmp_path / "local" / "all.parquet", backbone=network.identity
+    )
+    return embeddings_in(tmp_path / "local")
+
+
+def assert_same_embeddings(found, local):
+    assert set(found) == set(local)
+    for path, (label, embedding) in local.items():
+        assert found[path][0] == label
+        np.testing.assert_allclose(found[path][1], embedding, atol=1e-4)
+
+
+def test_photos_become_the_same_embeddings_and_only_what_is_missing_is_made_again(shop, local, tmp_path):
+    out, done = tmp_path / "out", []
+    summary = embed(shop, out, progress=done.append)
+    assert (summary.n_embedded, summary.n_resumed, summary.skipped, sum(done)) == (180, 0, [], 180)
+    assert_same_embeddings(embeddings_in(out), local)
+    files = sorted(out.iterdir())
+    assert len(files) == 2
+    assert embedding_info(files[0]).name == "efficientnet-lite0"
+    kept = files[1].stat().st_mtime_ns
+    files[0].unlink()
+    again = embed(shop, out)
+    assert (again.n_embedded, again.n_resumed) == (128, 52)
+    assert files[1].stat().st_mtime_ns == kept
+    assert_same_embeddings(embeddings_in(out), local)
+    assert fit(str(out)).backbone_.name == "efficientnet-lite0"
+
+
+def test_an_actor_that_is_killed_costs_no_photo(shop, local, tmp_path, monkeypatch):
+    import psutil
+
+    monkeypatch.setattr("xlda.photos.parts.FEWEST", 12)
+    out, killed = tmp_path / "out", []
+
+    def kill_one():
+        while not list(out.glob("*.parquet")):
+            time.sleep(0.02)
+        actors = [
+            process
+            for process in psutil.Process().children(recursive=True)
+            if "MapWorker" in process.name() or "MapWorker" in " ".join(process.cmdline())
+        ]
+        killed.append(actors[0].pid)
+        actors[0].kill()
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    summary = embed(shop, out)
+    killer.join()
+    assert killed
+    assert summary.n_embedded + summary.n_resumed == 180
+    assert_same_embeddings(embeddings_in(out), local)
+
+
+def test_broken_photos_are_told_by_name(shop, tmp_path):
+    (shop / "kiwi" / "bad.jpg").write_bytes(b"no photo")
+    with pytest.raises(BadImage, match=r"kiwi/bad\.jpg is not a JPEG"):
+        embed(shop, tmp_path / "out")
+    summary = embed(shop, tmp_path / "out", on_error="skip")
+    assert [photo.path.name for photo, _ in summary.skipped] == ["bad.jpg"]
+    assert summary.n_embedded + summary.n_resumed == 180
+
+
+def test_files_of_something_else_are_refused_or_replaced(shop, local, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    pq.write_table(pa.table({"x": [1]}), out / "other.parquet")
+    with pytest.raises(ValueError, match=r"other\.parquet"):
+        embed(shop, out)
+    embed(shop, out, overwrite=True)
+    with pytest.raises(ValueError, match="another dtype"):
+        embed(shop, out, half=True)
+    assert_same_embeddings(embeddings_in(out), local)
+
+
+def test_photos_in_parquet_and_in_datasets_are_embedded_too(shop, local, tmp_path):
+    paths = sorted(shop.rglob("*.jpg"))
+    content = [path.read_bytes() for path in paths]
+    labels = [path.parent.name for path in paths]
+    table = pa.table({"bytes": content, "path": list(map(str, paths)), "label": labels})
+    (tmp_path / "tables").mkdir()
+    pq.write_table(table, tmp_path / "tables" / "photos.parquet", row_group_size=100)
+    summary = embed(tmp_path / "tables", tmp_path / "out")
+    assert summary.n_embedded == 180
+    assert_same_embeddings(embeddings_in(tmp_path / "out"), local)
+    for name, rows in {
+        "bytes": ray.data.from_arrow(table),
+        "structs": ray.data.from_arrow(
+            pa.table(
+                {
+                    "image": [
+                        {"bytes": one, "path": str(path)} for one, path in zip(content, paths, strict=True)
+                    ],
+                    "label": labels,
+                }
+            )
+        ),
+    }.items():
+        assert embed(rows, tmp_path / name).n_embedded == 180
+        assert_same_embeddings(embeddings_in(tmp_path / name), local)
+    assert embed(rows, tmp_path / name).n_resumed == 180
+    images = ray.data.read_images(str(shop), include_paths=True, mode="RGB")
+    assert embed(images, tmp_path / "images").n_embedded == 180
+    found = embeddings_in(tmp_path / "images")
+    for path, (_, embedding) in local.items():
+        cosine = found[path][1] @ embedding / np.linalg.norm(found[path][1]) / np.linalg.norm(embedding)
+        assert cosine > 0.95  # decoded at full size there
+
+
+def test_the_commands_work_on_ray_too(shop, tmp_path, capsys):
+    import xlda
+    from xlda.cli.app import run
+
+    assert run(["embed", str(shop), "--out", "embeddings", "--ray", "local"]) == 0
+    assert run(["fit", "embeddings", "--out", "shop.xlda", "--ray", "local"]) == 0
+    assert "shop.xlda: 180 samples of 3 classes" in capsys.readouterr().out
+    clf = xlda.load("shop.xlda")
+    assert clf.class_count_.tolist() == [60, 60, 60]
+    assert clf.backbone_.name == "efficientnet-lite0"
+    assert run(["fit", "embeddings", "--out", "b.xlda", "--ray", "local", "--only", "kiwi"]) == 2
