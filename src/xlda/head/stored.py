@@ -246,6 +246,7 @@ def _space(section: Section, moments: Moments, n_rows: int) -> tuple[BayesSpace,
         CountTable.in_order(psi, counts, dtype),
         spread,
         crowded=section.info.get("crowded") is True,
+        lift=moments.lift,
     )
     return space, groups
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.section import Section
+from xlda.lifting import Lift
 from xlda.moments.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
 
@@ -23,7 +24,7 @@ def moments_to_section(moments: Moments) -> Section:
     return Section(NAME, VERSION, tensors, {**numbers, "below_zero": below})
 
 
-def moments_from_section(section: Section, rule: str) -> Moments:
+def moments_from_section(section: Section, rule: str, lift: Lift | None = None) -> Moments:
     """Moments by this rule; what cannot be some is a ValueError that says why, as a part of a sentence."""
     has_spread = SPREAD in section.tensors
     section.check_tensors(*TENSORS, *([SPREAD] if has_spread else []))
@@ -45,7 +46,7 @@ def moments_from_section(section: Section, rule: str) -> Moments:
     }
     if has_spread:
         numbers |= _spread(section, n_features)
-    return OF_RULE[rule].from_arrays(section.tensors, numbers)
+    return OF_RULE[rule].from_arrays(section.tensors, numbers, lift)
 
 
 def _check_counts(counts: Array) -> None:
