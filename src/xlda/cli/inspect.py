@@ -84,7 +84,7 @@ def inspect(
             ("classes", f"{len(names):,}"),
             ("samples", f"{result['samples']:,}"),
             ("features", f"{clf.n_features_in_:,}, backbone {name}"),
-            ("model", f"{clf.model}, power {clf.power_}, shrinkage {head.shrinkage:.2f}"),
+            ("model", f"{clf.model}, power {clf.power_}, {_lift(clf)}shrinkage {head.shrinkage:.2f}"),
             ("search", result["search"]["search"]),
             *((f"memory, {part}", _size(size)) for part, size in result["bytes"].items()),
             ("file", _size(result["file_bytes"])),
@@ -101,6 +101,10 @@ def inspect(
         ("samples", f"{counted(len(scarce), 'class')} with fewer than {few}"),
         [(f"{counts[i]:g}", str(names[i])) for i in scarce[:10]],
     )
+
+
+def _lift(clf: XLDA) -> str:
+    return "" if clf.lift is None else f"lift {clf.lift:,}, "
 
 
 def assessed(clf: XLDA) -> Assessment | None:

@@ -53,7 +53,8 @@ class Editing(Learned):
         """Count and mean (n_features,) of a class: all that has to be kept to undo its end.
 
         The mean is float64, of the embeddings as they are learned, that is after the power (`power_`), and of
-        their features where there is a lift; NaN for a class without samples. `split_class` and `restore_class` take both.
+        their features where there is a lift; NaN for a class without samples. `split_class` and
+        `restore_class` take both.
         """
         with self._locked("class_moments") as model:
             return block_of(model.moments, int(model.labels.rows([one_label(label)])[0]))

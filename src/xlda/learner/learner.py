@@ -238,7 +238,9 @@ class Learner(Editing, Calibrating):
         if clf.rule != "exact":
             raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
         if clf.lift is not None:
-            raise ValueError(f"from_linear needs lift=None, for a layer's rows are not lifted; got {clf.lift!r}.")
+            raise ValueError(
+                f"from_linear needs lift=None: a layer's rows are not lifted; got {clf.lift!r}."
+            )
         clf.n_features_in_ = layer.weight.shape[1]
         clf.power_ = None if clf.power == "auto" else clf.power
         clf._start(Labels(layer.labels))
@@ -250,10 +252,11 @@ class Learner(Editing, Calibrating):
         """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer, float64.
 
         Rows are in the order of `classes_`. `decision_function` is X @ weights.T + bias, before the
-        difference taken for two classes. With a power (`power_`), X stands for the embeddings after it. The
-        covariance is renewed first. Where model="bayes" and classes have different numbers of samples, no
-        layer is equal: it is the one that comes nearest on the queries X (n_samples, n_features), some
-        hundred of which suffice, or else on drawn ones, and a warning says how often it differs.
+        difference taken for two classes. With a power (`power_`) or a lift, X stands for what `lifted` gives,
+        and there is a column of weights for each of its features. The covariance is renewed first. Where
+        model="bayes" and classes have different numbers of samples, no layer is equal: it is the one that
+        comes nearest on the queries X (n_samples, n_features), some hundred of which suffice, or else on
+        drawn ones, and a warning says how often it differs.
         """
         return self._linear(X)[:2]
 
@@ -286,7 +289,7 @@ class Learner(Editing, Calibrating):
             embeddings = checked_embeddings(self, X, self.power_, min_samples=1)
         else:
             with self._locked("audit") as model:
-                embeddings = drawn_for_audit(model, head, n)
+                embeddings, head = drawn_for_audit(model, head, n), head.of_features()
         return audited(head, embeddings, X is None, self.memory())
 
     def memory(self) -> dict[str, int]:

@@ -479,29 +479,6 @@ class Moments:
             numbers |= {"spread_size": self.kept_spread.size, "spread_share": self.kept_spread.share}
         return tensors, numbers
 
-    @classmethod
-    def from_arrays(
-        cls, tensors: dict[str, Array], numbers: dict[str, Any], lift: Lift | None = None
-    ) -> Self:
-        """What `to_arrays` gave, as moments again. They keep the tensors, and change them."""
-        offsets = tensors["offsets"]
-        moments = cls(offsets.shape[1], half=offsets.dtype == np.float16, lift=lift)
-        moments._origin = tensors["origin"]
-        moments._n_classes = len(offsets)
-        moments._counts, moments._offsets, moments._n_seen = tensors["counts"], offsets, None
-        moments._set_origin(tensors["origin"])
-        moments._scatter = Scatter(moments.n_features, moments._origin.dtype)
-        moments._scatter.replace(tensors["scatter"])
-        moments._has_origin = bool(moments._counts.any())
-        moments._n_samples = numbers["n_samples"]
-        moments._dof_of_dropped = numbers["dof_of_dropped"]
-        moments._frozen_dof = numbers["frozen_dof"]
-        if "spread" in tensors:
-            moments.kept_spread = KeptSpread(
-                tensors["spread"], numbers["spread_size"], numbers["spread_share"]
-            )
-        return moments
-
     def __getstate__(self) -> dict[str, Any]:
         self.check_whole()
         used = slice(self._n_classes)

@@ -9,6 +9,7 @@ from xlda._internal.section import Section
 from xlda.lifting import Lift
 from xlda.moments.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
+from xlda.moments.restored import restored
 
 NAME, VERSION = "moments", 2  # the second may have the spread of class means
 OF_RULE: dict[str, type[Moments]] = {"exact": Moments, "slda": PublishedMoments}
@@ -46,7 +47,7 @@ def moments_from_section(section: Section, rule: str, lift: Lift | None = None) 
     }
     if has_spread:
         numbers |= _spread(section, n_features)
-    return OF_RULE[rule].from_arrays(section.tensors, numbers, lift)
+    return restored(OF_RULE[rule], section.tensors, numbers, lift)
 
 
 def _check_counts(counts: Array) -> None:

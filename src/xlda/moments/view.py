@@ -9,6 +9,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda.moments.moments import Moments
+from xlda.moments.restored import restored
 
 
 class MomentsView(Moments):
@@ -60,7 +61,7 @@ class MomentsView(Moments):
 
     def copied(self) -> Moments:
         """Moments that can learn and forget, apart from those that this is a view of."""
-        moments = Moments.from_arrays(*self.to_arrays(), self.lift)
+        moments = restored(Moments, *self.to_arrays(), self.lift)
         moments.kept = self.kept
         return moments
 
