@@ -238,9 +238,7 @@ class Learner(Editing, Calibrating):
         if clf.rule != "exact":
             raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
         if clf.lift is not None:
-            raise ValueError(
-                f"from_linear needs lift=None: a layer's rows are not lifted; got {clf.lift!r}."
-            )
+            raise ValueError(f"from_linear needs lift=None: a layer's rows are not lifted; got {clf.lift!r}.")
         clf.n_features_in_ = layer.weight.shape[1]
         clf.power_ = None if clf.power == "auto" else clf.power
         clf._start(Labels(layer.labels))
