@@ -134,9 +134,20 @@ def philox_words(key, n):
 
 
 def random_features(embeddings, width, seed):
-    """Features of embeddings (n, d): each has d numbers for its direction and one for its bias, in order."""
+    """Features of embeddings (n, d): numbers of the first direction, then of the second, and so on."""
     embeddings = np.asarray(embeddings, np.float64)
     d = embeddings.shape[1]
-    sums = [sum(word.to_bytes(8, "little")) - 1020 for word in philox_words(seed, width * (d + 1))]
-    numbers = np.array(sums, np.float64).reshape(width, d + 1) / np.sqrt(8 * (256**2 - 1) / 12)
-    return np.maximum(embeddings @ numbers[:, :-1].T / np.sqrt(d) + 0.5 * numbers[:, -1], 0.0)
+    sums = [sum(word.to_bytes(8, "little")) - 1020 for word in philox_words(seed, width * d)]
+    directions = np.array(sums, np.float64).reshape(width, d) / np.sqrt(8 * (256**2 - 1) / 12 * d)
+    if d >= 8:
+        directions -= directions.mean(axis=1, keepdims=True)
+    return np.maximum(embeddings @ directions.T, 0.0)
+
+
+def lifted_shrinkage(covariance, dof):
+    """A prior worth 20 samples for each direction in which samples vary, as far as these are told."""
+    d, trace = len(covariance), np.trace(covariance)
+    rest = (covariance**2).sum() - trace**2 / dof
+    directions = min(trace**2 / rest, d) if rest > 0 else d
+    worth = min(20 * directions, 2 * d)
+    return worth / (worth + dof)

@@ -37,7 +37,7 @@ def scores_by_oracle(X, y, queries, width=WIDTH, seed=0):
     features, asked = (oracle.random_features(np.sqrt(some), width, seed) for some in (X, queries))
     counts, means, covariance = oracle.pooled(features, y)
     dof = len(y) - len(counts)
-    beta = 0.1 * width / (0.1 * width + dof)
+    beta = oracle.lifted_shrinkage(covariance, dof)
     return oracle.log_densities(
         asked, np.stack(list(means.values())), np.array(list(counts.values())), covariance, dof, beta
     )
@@ -57,12 +57,19 @@ def test_random_numbers_are_those_of_the_published_generator(seed):
     assert WholeNumbers(seed).next(1000).tolist() == expected
 
 
-def test_features_are_what_is_written_of_them(rng):
-    X = rng.standard_normal((5, 7)).astype(np.float32)
-    found = Lift(n_inputs=7, width=30, seed=3).features(X)
+@pytest.mark.parametrize("d", [1, 7, 8, 13])
+def test_features_are_what_is_written_of_them(d, rng):
+    X = rng.standard_normal((5, d)).astype(np.float32)
+    found = Lift(n_inputs=d, width=30, seed=3).features(X)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, oracle.random_features(X, 30, 3), rtol=0, atol=1e-6)
     assert 0.2 < (found == 0).mean() < 0.8  # both sides of the bend are there
+
+
+def test_what_all_numbers_have_in_common_is_left_out(rng):
+    X = rng.standard_normal((3, 20))
+    lift = Lift(20, 40)
+    np.testing.assert_allclose(lift.features(X + 5), lift.features(X), atol=1e-5)
 
 
 def test_more_features_begin_with_the_fewer(rng):
@@ -80,7 +87,7 @@ def test_a_centre_is_taken_off_first(rng):
 def test_copies_share_the_random_numbers():
     lift = Lift(5, 20)
     assert copy.deepcopy(lift) is lift
-    assert pickle.loads(pickle.dumps(lift)).numbers.directions is lift.numbers.directions
+    assert pickle.loads(pickle.dumps(lift)).directions is lift.directions
     assert len(pickle.dumps(lift)) < 500
 
 
@@ -160,6 +167,9 @@ def test_half_precision_keeps_the_means_of_features_as_float16(samples, clf):
     half = XLDA(lift=WIDTH, precision="half").fit(X, y)
     assert half._model.moments._offsets.dtype == np.float16
     assert (half.predict(queries) == clf.predict(queries)).mean() > 0.95
+    with pytest.raises(ValueError, match="embeddings up to a length of"):
+        half.partial_fit(np.full((1, 6), 7e6, np.float32), [0])
+    assert np.isfinite(Lift(6, 4096).features(np.full((1, 6), 2500)).astype(np.float16)).all()
 
 
 # -- undoing, merging, whole classes

@@ -37,7 +37,7 @@ from xlda.lifting.random_features import RULE
 from xlda.model import Model
 from xlda.moments import Moments, kept_stored, stored
 from xlda.moments.kept_stored import kept_from_section, kept_to_section
-from xlda.moments.stored import moments_from_section, moments_to_section
+from xlda.moments.stored import check_width, moments_from_section, moments_to_section
 from xlda.moments.view import MomentsView
 from xlda.parameters import check_parameters, learning_parameters, lift_for
 from xlda.search import search_from_json, search_to_json
@@ -153,9 +153,20 @@ class SaveView:
         if self.layer_rows is not None:
             yield self.layer_rows.to_section()
         head = None if self.head is None else self.head.to_section(self.moments, self.table)
-        if head is not None:
+        if head is not None and self._has_room_for(head):
             yield head
         yield from self._small_sections()
+
+    def _has_room_for(self, head: Section) -> bool:
+        """Whether the file stays about as large as means and a covariance are; else it is made when loaded.
+
+        That is so without a lift, where a head is small. Half of a symmetric matrix is not written with one:
+        what is kept for checking has its place, and the head where it is as small as that.
+        """
+        if self.moments.lift is None:
+            return True
+        size = sum(tensor.nbytes for tensor in head.tensors.values())
+        return size + self.moments.kept.nbytes <= 4 * self.moments.n_features**2
 
     def _small_sections(self) -> Iterator[Section]:
         if self.moments.lift is not None:
@@ -281,7 +292,7 @@ def _lift(clf: Any, sections: storage.Sections) -> Lift | None:
     if section is None:
         return None
     section.check_tensors()
-    sections["moments"].tensor("scatter", (np.float64,), (clf.lift, clf.lift))  # before anything is drawn
+    check_width(sections["moments"], clf.lift)  # before anything is drawn
     n_inputs = section.whole_number("n_inputs")
     if not 1 <= n_inputs <= MOST_INPUTS:
         raise ValueError(f"it has embeddings of {n_inputs} numbers")

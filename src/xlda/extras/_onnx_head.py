@@ -60,11 +60,10 @@ class ExportedHead:
 
     def _add_lift(self, graph: GraphParts, last: str, lift: Lift) -> str:
         """Nodes that do what `xlda.lifting.random_features` does."""
-        directions, biases = lift.numbers
         if lift.centre is not None:
             last = graph.add("Sub", last, graph.floats(lift.centre, "lift_centre"), name="lift_centred")
-        numbers = graph.floats(directions, "lift_directions"), graph.floats(biases, "lift_biases")
-        along = graph.add("Gemm", last, *numbers, transB=1, name="lift_along")
+        directions = graph.floats(lift.directions, "lift_directions")
+        along = graph.add("Gemm", last, directions, transB=1, name="lift_along")
         return graph.add("Relu", along, name="lifted")
 
     def _add_power(self, graph: GraphParts, embedding: str) -> str:

@@ -92,7 +92,7 @@ class XLDAHead(torch.nn.Module):
             x = x.sign() * magnitude**self.clf.power_
         if "lift_directions" in arrays:
             x = x if "lift_centre" not in arrays else x - arrays["lift_centre"]
-            x = torch.nn.functional.linear(x, arrays["lift_directions"], arrays["lift_biases"]).relu()
+            x = torch.nn.functional.linear(x, arrays["lift_directions"]).relu()
         x = x - arrays["centre"]
         if "rotation" in arrays:
             x = x @ arrays["rotation"]
@@ -126,8 +126,7 @@ class XLDAHead(torch.nn.Module):
         if head is not self._arrays_of or kind != self._kind:
             arrays = scoring_arrays(head).taken(head.table.sorted_rows)._asdict()
             if head.space.lift is not None:
-                directions, biases = head.space.lift.numbers
-                arrays |= {"lift_directions": directions, "lift_biases": biases}
+                arrays["lift_directions"] = head.space.lift.directions
                 arrays["lift_centre"] = head.space.lift.centre
             with torch.inference_mode(False):  # so that they can be used with gradients later
                 self._arrays = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlda._internal.arrays import Array
-from xlda.head.covariance import Shrinkage
+from xlda.head.covariance import Shrinkage, prior_shrinkage
 from xlda.moments import Moments
 
-PRIOR_SAMPLES = 0.1  # a feature
+PRIOR_SAMPLES = 20.0  # a direction in which samples vary
 
 
 def shrinkage_for(shrinkage: Shrinkage, moments: Moments, covariance: Array) -> Shrinkage:
@@ -17,11 +19,19 @@ def shrinkage_for(shrinkage: Shrinkage, moments: Moments, covariance: Array) -> 
 
 
 def lifted_shrinkage(covariance: Array, dof: float) -> float:
-    """A prior worth a tenth of a sample a feature: random features vary alike, and far from apart.
+    """A prior worth 20 samples for each direction in which samples vary, and never more than without a lift.
 
-    >>> import numpy as np
-    >>> lifted_shrinkage(np.eye(10), dof=9)
-    0.1
+    Features are many more than such directions. How many these are, the squares of the eigenvalues tell, less
+    what so few samples add to them.
+
+    >>> round(lifted_shrinkage(np.diag([1.0] * 5 + [0.0] * 95), dof=1000.0), 3)
+    0.091
     """
-    worth = PRIOR_SAMPLES * len(covariance)
-    return worth / (worth + max(dof, 0.0))
+    d, trace = len(covariance), float(np.trace(covariance))
+    most = prior_shrinkage(d, dof)
+    if dof <= 0 or trace <= 0:
+        return most
+    rest = float(np.vdot(covariance, covariance)) - trace**2 / dof
+    directions = min(trace**2 / rest, d) if rest > 0 else d
+    worth = PRIOR_SAMPLES * directions
+    return min(worth / (worth + dof), most)

@@ -11,7 +11,7 @@ import numpy as np
 from xlda._internal.arrays import Array
 
 BYTES = 8  # in a word, whose sum is nearly normal
-MIDDLE = BYTES * 255 // 2
+MIDDLE = MOST = BYTES * 255 // 2
 VARIANCE = BYTES * (256**2 - 1) / 12
 WORDS_AT_ONCE = 2**18
 

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from xlda._internal.arrays import Array
-from xlda.lifting.random_features import RULE, Drawn, drawn, features
+from xlda.lifting.random_features import RULE, drawn, features
 
 AT_ONCE = 512  # samples whose features are in memory at once
 
@@ -22,11 +22,8 @@ class _Shared:
     """Random numbers that all lifts of one seed and width have in common, and their checksum."""
 
     def __init__(self, seed: int, n_inputs: int, width: int) -> None:
-        self.numbers = drawn(seed, n_inputs, width)
-        digest = sha256()
-        for array in self.numbers:
-            digest.update(np.ascontiguousarray(array, "<f4").data)
-        self.checksum = digest.hexdigest()
+        self.directions = drawn(seed, n_inputs, width)
+        self.checksum = sha256(np.ascontiguousarray(self.directions, "<f4").data).hexdigest()
 
 
 class Lift:
@@ -50,29 +47,21 @@ class Lift:
         self._shared = shared
 
     @property
-    def numbers(self) -> Drawn:
-        """The random numbers."""
-        return self._shared.numbers
+    def directions(self) -> Array:
+        """The random numbers, (width, n_inputs)."""
+        return self._shared.directions
 
     @property
     def nbytes(self) -> int:
         """Memory, whoever else has it in common."""
-        return sum(array.nbytes for array in self.numbers)
+        return self.directions.nbytes
 
     def features(self, embeddings: Array) -> Array:
         """Features (n, width) of embeddings (n, n_inputs), float32; O(n width n_inputs)."""
         centred: Array = np.asarray(embeddings, np.float32)
         if self.centre is not None:
             centred = centred - self.centre
-        return features(centred, self.numbers)
-
-    def largest(self, embeddings: Array) -> float:
-        """What no feature of these embeddings is above."""
-        centred: Array = embeddings if self.centre is None else embeddings - self.centre
-        longest = float(np.sqrt(np.einsum("ij,ij->i", centred, centred, dtype=np.float64).max(initial=0.0)))
-        directions, biases = self.numbers
-        steepest = float(np.sqrt(np.einsum("ij,ij->i", directions, directions).max()))
-        return longest * steepest + float(np.abs(biases).max())
+        return features(centred, self.directions)
 
     # -- leaving and coming back
 
