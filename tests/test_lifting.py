@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import threading
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import oracle
 import xlda
+from test_model_file import contents, craft
 from xlda import XLDA
+from xlda.calibration import lift_trial
+from xlda.errors import DamagedFileError, NewerFileError
 from xlda.lifting import Lift
 from xlda.lifting.drawing import WholeNumbers
 
 WIDTH = 48
+DATA = Path(__file__).parent / "data"
 
 
 @pytest.fixture
@@ -280,6 +286,69 @@ def test_a_source_is_learned_batch_after_batch(clf, samples, tmp_path):
     assert_same_scores(found.decision_function(queries), clf.decision_function(queries))
 
 
+# -- what it would bring
+
+
+def ring(rng, n_classes, of_each):
+    """Classes that are rings about one point, so that no linear way tells them apart."""
+    y = np.repeat(np.arange(n_classes), of_each)
+    way = rng.standard_normal((len(y), 6))
+    way /= np.linalg.norm(way, axis=1, keepdims=True)
+    return (way * (1 + y[:, None]) * (1 + 0.01 * rng.random((len(y), 1)))).astype(np.float32), y
+
+
+def test_a_trial_answers_as_plain_lda_does(rng):
+    """Of the same samples, by the covariance itself."""
+    X, y = ring(rng, 12, 20)
+    found = lift_trial._right(X, y)
+    folds = np.arange(len(y)) % 5
+    for number in range(5):
+        learned, asked = folds != number, folds == number
+        counts, means, covariance = oracle.pooled(X[learned], y[learned])
+        beta = oracle.lifted_shrinkage(covariance, learned.sum() - len(counts))
+        scores = oracle.scores(X[asked], list(means.values()), covariance, beta)
+        np.testing.assert_array_equal(found[asked], scores.argmax(axis=1) == y[asked])
+
+
+def test_a_trial_says_that_a_lift_helps_where_it_does(rng):
+    X, y = ring(rng, 10, 40)
+    trial = XLDA(power=None).fit(X, y).assess(try_lift=300).lift
+    assert trial.helps
+    assert "a lift helps" in str(trial)
+    queries, truth = ring(rng, 10, 40)
+    plain, lifted = (XLDA(power=None, lift=lift).fit(X, y).score(queries, truth) for lift in (None, 300))
+    assert lifted > plain + 0.2
+    assert plain - 0.1 < trial.plain < plain + 0.1
+
+
+def test_a_trial_says_that_a_lift_does_harm_where_it_does(rng):
+    centres = rng.standard_normal((60, 30))
+    y = np.repeat(np.arange(60), 5)
+    X = centres[y] + 0.7 * rng.standard_normal((len(y), 30))
+    trial = XLDA(power=None).fit(X, y).assess(try_lift=12).lift  # which cannot hold what 30 numbers say
+    assert trial.helps is False
+    assert "a lift does harm" in str(trial)
+
+
+def test_a_trial_says_nothing_of_few(clf, rng):
+    assert clf.assess(try_lift=50).lift is None  # 96 samples
+    assert clf.assess().lift is None
+    X, y = ring(rng, 5, 50)
+    assert XLDA(power=None).fit(X, y).assess(try_lift=50).lift is None  # of five classes
+
+
+def test_an_interval_is_that_of_paired_samples():
+    plain, lifted = np.zeros(400, bool), np.zeros(400, bool)
+    plain[:100] = lifted[:120] = True
+    trial = lift_trial.LiftTrial.between(50, plain, lifted, 12)
+    assert (trial.plain, trial.lifted) == (0.25, 0.3)
+    sd = (20 / 400 * (1 - 20 / 400) / 400) ** 0.5
+    assert trial.low == pytest.approx(0.05 - 1.96 * sd, abs=0.002)
+    assert trial.high == pytest.approx(0.05 + 1.96 * sd, abs=0.002)
+    same = lift_trial.LiftTrial.between(50, plain, plain, 12)
+    assert same.low < 0 < same.high  # all alike is no proof that they are
+
+
 # -- in a file
 
 
@@ -301,6 +370,75 @@ def test_a_centre_comes_back(samples, tmp_path):
     loaded = xlda.load(tmp_path / "lifted.xlda")
     np.testing.assert_array_equal(loaded.decision_function(queries), clf.decision_function(queries))
     assert_same_scores(loaded.merge(clf).decision_function(queries), clf.decision_function(queries), 0.5)
+
+
+def test_the_golden_file_answers_as_it_did_on_the_machine_that_made_it(tmp_path):
+    expected = json.loads((DATA / "lifted-1.json").read_text())
+    queries = np.array(expected["queries"], np.float32)
+    clf = xlda.load(DATA / "lifted-1.xlda")
+    assert (clf.lift, clf.lift_seed, len(clf.lift_centre), clf.power_) == (40, 7, 10, 0.5)
+    for _ in range(2):
+        labels, scores = clf.predict_topk(queries, 3)
+        assert labels.tolist() == expected["labels"]
+        np.testing.assert_allclose(scores, expected["scores"], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(clf.means_, expected["means"], rtol=1e-6)
+        clf.save(tmp_path / "again.xlda")
+        clf = xlda.load(tmp_path / "again.xlda")
+    lifted = np.sqrt(queries[:1]) - 0.25
+    clf.partial_fit(queries[:1], ["alone"])
+    alone = clf.means_[clf.classes_ == "alone"]
+    np.testing.assert_allclose(alone, oracle.random_features(lifted, 40, 7), atol=1e-5)
+
+
+def changed(path, section, **entries):
+    """Other entries in a section of a file, with the checksum that goes with them."""
+    tensors, metadata = contents(path)
+    sections = json.loads(metadata["sections"])
+    for name, value in entries.items():
+        sections[section]["info"][name] = value
+    craft(path, tensors, {**metadata, "sections": json.dumps(sections)})
+
+
+@pytest.mark.parametrize(
+    ("section", "entries", "error", "said"),
+    [
+        ("lift", {"checksum": "0" * 64}, DamagedFileError, "random features are others"),
+        ("lift", {"n_inputs": 7}, DamagedFileError, "random features are others|embeddings"),
+        ("lift", {"n_inputs": 0}, DamagedFileError, "embeddings of 0 numbers"),
+        ("lift", {"n_inputs": 10**9}, DamagedFileError, "embeddings of 1000000000 numbers"),
+        ("lift", {"rule": 2}, NewerFileError, "a newer rule"),
+        ("params", {"lift_seed": 1}, DamagedFileError, "random features are others"),
+        ("params", {"lift": 32}, DamagedFileError, "offsets"),
+        ("params", {"lift": 60_000}, DamagedFileError, "offsets"),
+        ("params", {"lift": None}, DamagedFileError, "both that its features are lifted"),
+    ],
+)
+def test_a_file_that_says_another_lift_is_refused(section, entries, error, said, clf, tmp_path):
+    clf.save(tmp_path / "lifted.xlda")
+    changed(tmp_path / "lifted.xlda", section, **entries)
+    with pytest.raises(error, match=said):
+        xlda.load(tmp_path / "lifted.xlda")
+
+
+def test_half_of_the_scatter_is_in_the_file(clf, tmp_path):
+    clf.save(tmp_path / "lifted.xlda")
+    tensors, _ = contents(tmp_path / "lifted.xlda")
+    [scatter] = [tensor for name, tensor in tensors.items() if name.endswith("scatter")]
+    dof = clf.class_count_.sum() - 12
+    np.testing.assert_allclose(scatter, (dof * clf.covariance_)[np.triu_indices(WIDTH)], rtol=1e-10)
+
+
+def test_a_head_that_would_make_the_file_large_is_made_when_it_is_loaded(rng, tmp_path):
+    y = np.repeat(np.arange(60), 3)
+    X = rng.random((len(y), 4)).astype(np.float32)
+    for width, check_samples in ((64, 0), (64, 200), (512, 0)):
+        clf = XLDA(lift=width, check_samples=check_samples).fit(X, y)
+        clf.save(tmp_path / "lifted.xlda")
+        room = 1.05 * (60 * width * 4 + width**2 * 8) + 20_000  # of what is said about it
+        assert (tmp_path / "lifted.xlda").stat().st_size < room
+        loaded = xlda.load(tmp_path / "lifted.xlda")
+        assert (loaded._model.upkeep.served is not None) == (width == 512)
+        assert_same_scores(loaded.decision_function(X), clf.decision_function(X))
 
 
 def test_it_is_pickled_and_copied(clf, samples):

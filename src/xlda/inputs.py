@@ -171,8 +171,8 @@ def check_half(X: Array, is_first: bool = False, lifted: bool = False) -> None:
     """
     if lifted and X.size and not np.sqrt(np.square(X, dtype=np.float64).sum(axis=1).max()) <= LONGEST_HALF:
         raise BadSampleError(
-            f"With a lift, precision='half' holds embeddings up to a length of {LONGEST_HALF:g}; X has longer "
-            "ones. Scale them down, or use precision='full'."
+            f"With a lift, precision='half' holds embeddings up to a length of {LONGEST_HALF:g}; X has "
+            "longer ones. Scale them down, or use precision='full'."
         )
     if X.size and not (X.max() <= MOST_HALF and X.min() >= -MOST_HALF):
         raise BadSampleError(

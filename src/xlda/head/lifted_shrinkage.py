@@ -27,11 +27,15 @@ def lifted_shrinkage(covariance: Array, dof: float) -> float:
     >>> round(lifted_shrinkage(np.diag([1.0] * 5 + [0.0] * 95), dof=1000.0), 3)
     0.091
     """
-    d, trace = len(covariance), float(np.trace(covariance))
+    trace, squares = float(np.trace(covariance)), float(np.vdot(covariance, covariance))
+    return shrinkage_by(trace, squares, len(covariance), dof)
+
+
+def shrinkage_by(trace: float, squares: float, d: int, dof: float) -> float:
+    """The same by the trace of a covariance (d, d) and the sum of its squares."""
     most = prior_shrinkage(d, dof)
     if dof <= 0 or trace <= 0:
         return most
-    rest = float(np.vdot(covariance, covariance)) - trace**2 / dof
-    directions = min(trace**2 / rest, d) if rest > 0 else d
-    worth = PRIOR_SAMPLES * directions
+    rest = squares - trace**2 / dof
+    worth = PRIOR_SAMPLES * (min(trace**2 / rest, d) if rest > 0 else d)
     return min(worth / (worth + dof), most)
