@@ -141,7 +141,8 @@ def random_features(embeddings, width, seed):
     directions = np.array(sums, np.float64).reshape(width, d) / np.sqrt(8 * (256**2 - 1) / 12 * d)
     if d >= 8:
         directions -= directions.mean(axis=1, keepdims=True)
-    return np.maximum(embeddings @ directions.T, 0.0)
+    along = embeddings @ directions.T
+    return np.where(along < 0, 0.4 * along, along)
 
 
 def lifted_shrinkage(covariance, dof):

@@ -12,6 +12,7 @@ from xlda.extras._onnx_graph import GraphParts
 from xlda.head.linear import ScoringArrays, scoring_arrays
 from xlda.labels import Label
 from xlda.lifting import Lift
+from xlda.lifting.random_features import SLOPE
 
 
 class ExportedHead:
@@ -64,7 +65,7 @@ class ExportedHead:
             last = graph.add("Sub", last, graph.floats(lift.centre, "lift_centre"), name="lift_centred")
         directions = graph.floats(lift.directions, "lift_directions")
         along = graph.add("Gemm", last, directions, transB=1, name="lift_along")
-        return graph.add("Relu", along, name="lifted")
+        return graph.add("LeakyRelu", along, name="lifted", alpha=SLOPE)
 
     def _add_power(self, graph: GraphParts, embedding: str) -> str:
         magnitude = graph.add("Abs", embedding, name="magnitude")

@@ -21,6 +21,7 @@ from xlda.extras._exported import refuse_more_than_a_layer
 from xlda.head.head import Head
 from xlda.head.linear import scoring_arrays
 from xlda.layers.layer import Layer, checked_layer
+from xlda.lifting.random_features import SLOPE
 
 
 def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:
@@ -92,7 +93,8 @@ class XLDAHead(torch.nn.Module):
             x = x.sign() * magnitude**self.clf.power_
         if "lift_directions" in arrays:
             x = x if "lift_centre" not in arrays else x - arrays["lift_centre"]
-            x = torch.nn.functional.linear(x, arrays["lift_directions"]).relu()
+            along = torch.nn.functional.linear(x, arrays["lift_directions"])
+            x = torch.nn.functional.leaky_relu(along, SLOPE)
         x = x - arrays["centre"]
         if "rotation" in arrays:
             x = x @ arrays["rotation"]
