@@ -22,20 +22,19 @@ INTRODUCTION = """\
 
 `XLDA(lift=4096)` learns 4,096 random features of each embedding in its place. Classes that no linear way
 tells apart among the embeddings may well be told apart among so many bent ones. That pays where classes have
-dozens of samples each, from which the covariance of so many features can be known; where they have ten or
-fewer it does harm.
+dozens of samples each, from which the covariance of so many features can be known.
 
-- A feature is max(x · p, 0) for a random direction p. Which ones, the seed says: `lift_seed`. They are made of
-  the raw words of a published generator by whole numbers alone, so they are the same on every machine. A file
-  has the seed and a checksum, and loading compares that.
+- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Which directions, the seed
+  says: `lift_seed`. They are made of the raw words of a published generator by whole numbers alone, so they
+  are the same on every machine. A file has the seed and a checksum, and loading compares that.
 - Nothing of them depends on data. So order, batches and merging still do not matter, and samples can be
   forgotten. Classifiers of the same lift can be merged, others are refused.
 - The power comes first and is chosen by the embeddings (`power="auto"`). Samples that are kept for checking
   are embeddings, not features.
 - `shrinkage="auto"` is another number here: features are many more than the directions in which samples vary,
   so the prior is worth 20 samples for each of these; [math.md](math.md#random-features) has it.
-- `to_linear` gives the layer over the features, which `lifted` gives. An ONNX graph has the lift in it, and so
-  has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
+- `to_linear` gives the layer over the features, which `lifted` gives. An ONNX graph has the lift in it, and
+  so has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
 
 **When to use it.** `assess(try_lift=4096)`, or `xlda inspect shop.xlda --try-lift 4096`, tries it on the
 samples that were kept, and says what it brings with an interval of 95 %. It tries plain LDA of these samples
@@ -69,9 +68,10 @@ def learning(found: dict[str, Any]) -> str:
         ["XLDA, all of it", f"{1e6 * times['xlda']:.0f}"],
     ]
     return (
-        f"Learning {found['samples']:,} samples of {found['classes']:,} classes with `lift={found['width']}`, in "
-        f"batches of {found['batch']}, takes {ratio:.2f} times as long as the two products that cannot be done "
-        f"without (median of {len(found['seconds']['xlda'])} rounds):\n\n" + table(["", "µs a sample"], rows)
+        f"Learning {found['samples']:,} samples of {found['classes']:,} classes with `lift={found['width']}`, "
+        f"in batches of {found['batch']}, takes {ratio:.2f} times as long as the two products that cannot be "
+        f"done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
+        + table(["", "µs a sample"], rows)
     )
 
 
@@ -84,8 +84,8 @@ def predicting(found: dict[str, Any]) -> str:
         for name, key in (("no lift", "without"), (f"`lift={found['width']}`", "with"))
     ]
     return (
-        f"One query among {found['classes']:,} classes; of the time with a lift, {1e3 * times['product']:.2f} ms "
-        f"are the product that makes the features, and the rest is {ratio:.1f} times that without:\n\n"
+        f"One query among {found['classes']:,} classes; of the time with a lift, "
+        f"{1e3 * times['product']:.2f} ms are the product that makes the features, and the rest is {ratio:.1f} times that without:\n\n"
         + table(["", "ms", "coordinates", "a renewal"], rows)
     )
 
@@ -118,11 +118,11 @@ def sizes(found: list[dict[str, Any]]) -> str:
         "a renewal",
     ]
     return (
-        f"Megabytes with {found[0]['classes']:,} classes, beside what class means as float32 and a covariance as "
-        "float64 take, and in brackets how many times that. The most is taken while a head is made:\n\n"
+        f"Megabytes with {found[0]['classes']:,} classes, beside what class means as float32 and a covariance "
+        "as float64 take, and in brackets how many times that. The most is taken while a head is made:\n\n"
         + table(header, rows)
-        + "\n\nA file has half of each symmetric matrix, and the head only where that leaves room for it: else "
-        "the first answer after loading waits for a renewal."
+        + "\n\nA file has half of each symmetric matrix, and the head only where that leaves room for it: "
+        "else the first answer after loading waits for a renewal."
     )
 
 
