@@ -3,7 +3,7 @@
 A feature is v or, where that is negative, a part of v, with v = x . p for a direction p of nearly normal
 numbers that add up to 0. So what all numbers of an embedding have in common, as that none is negative, is
 left out, and nothing need be known of the data. What is linear of the features, (1 + SLOPE) / 2 v, varies by
-more than what is bent, (1 - SLOPE) / 2 |v|: as long as samples are few, shrinkage leaves little but the first.
+more than what is bent, (1 - SLOPE) / 2 |v|: as long as samples are few, shrinkage leaves mostly the first.
 
 A file has the number of the rule that its features are made by: another rule may come beside this one.
 """
