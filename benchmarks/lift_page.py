@@ -69,8 +69,8 @@ def learning(found: dict[str, Any]) -> str:
     ]
     return (
         f"Learning {found['samples']:,} samples of {found['classes']:,} classes with "
-        f"`lift={found['width']}`, in batches of {found['batch']}, takes {ratio:.2f} times as long as the two "
-        f"products that cannot be done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
+        f"`lift={found['width']}`, in batches of {found['batch']}, takes {ratio:.2f} times as long as the "
+        f"two products that cannot be done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
         + table(["", "µs a sample"], rows)
     )
 
@@ -119,7 +119,8 @@ def sizes(found: list[dict[str, Any]]) -> str:
     ]
     return (
         f"Megabytes with {found[0]['classes']:,} classes, beside what class means as float32 and a "
-        "covariance as float64 take, and in brackets how many times that. The most is taken while a head is made:\n\n"
+        "covariance as float64 take, and in brackets how many times that. The most is taken while a head is "
+        "made:\n\n"
         + table(header, rows)
         + "\n\nA file has half of each symmetric matrix, and the head only where that leaves room for it: "
         "else the first answer after loading waits for a renewal."
