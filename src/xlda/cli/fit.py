@@ -48,6 +48,15 @@ def fit(
         str, typer.Option("--priors", help="equal; or empirical: what came more often is more likely.")
     ] = "equal",
     precision: Annotated[str, typer.Option("--precision", help="full; or half: half the memory.")] = "full",
+    lift: Annotated[
+        int | None,
+        typer.Option(
+            "--lift",
+            help="Learn so many random features of each embedding instead, as 4096: better where classes "
+            "have dozens of samples, and slower.",
+            show_default=False,
+        ),
+    ] = None,
     on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
     ray: options.Ray = None,
@@ -64,7 +73,7 @@ def fit(
     refuse_existing(out, overwrite)
     given: dict[str, Any] = {"model": model, "priors": priors, "precision": precision}  # the library checks
     exponent = None if power == "none" else _number_or_name(power)
-    given |= {"shrinkage": _number_or_name(shrinkage), "power": exponent}
+    given |= {"shrinkage": _number_or_name(shrinkage), "power": exponent, "lift": lift}
     if ray is not None:
         if only or without or backbone is not None or size is not None or views is not None or cut_head:
             raise typer.BadParameter("--ray learns all of some embeddings: nothing can be chosen beside it.")

@@ -52,6 +52,8 @@ class ShardedXLDA:
     def __init__(self, n_shards: int, **params: Any) -> None:
         self._params = params
         self._wanted = XLDA(**params)
+        if self._wanted.lift is not None:
+            raise ValueError("ShardedXLDA has no lift. Use lift=None, or one XLDA for all classes.")
         self._shards: list[ClassShard | None] = [None] * n_shards
         self._current = False
 
