@@ -108,9 +108,8 @@ class Writer:
         return await wanted.answer
 
     def change_now(self, wanted: Wanted) -> Reply:
-        """Have a change made, and wait for it; not in the event loop."""
-        self._queue.put(wanted)
-        return wanted.answer.result()
+        """The same for a thread that has no event loop."""
+        return asyncio.run(self.change(wanted))
 
     def between(self, work: Callable[[], None]) -> None:
         """Have something done between two commits, by the writer."""
@@ -327,13 +326,16 @@ def _disk_full() -> Problem:
 
 
 def _tell(answers: Sequence[tuple[Wanted, Reply | Problem]]) -> None:
-    """Have all who wait answered by their event loop, which is woken once for all of them."""
-
-    def tell_all() -> None:
-        for wanted, answer in answers:
-            wanted.tell(answer)
-
-    waiting = [wanted.answer for wanted, _ in answers if wanted.answer is not None]
-    if waiting:
+    """Have all who wait answered by their event loops, each of which is woken once for all of its own."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Wanted, Reply | Problem]]] = {}
+    for wanted, answer in answers:
+        if wanted.answer is not None:
+            by_loop.setdefault(wanted.answer.get_loop(), []).append((wanted, answer))
+    for loop, of_loop in by_loop.items():
         with suppress(RuntimeError):  # the event loop has ended, and with it all who waited
-            waiting[0].get_loop().call_soon_threadsafe(tell_all)
+            loop.call_soon_threadsafe(_tell_all, of_loop)
+
+
+def _tell_all(answers: Sequence[tuple[Wanted, Reply | Problem]]) -> None:
+    for wanted, answer in answers:
+        wanted.tell(answer)
