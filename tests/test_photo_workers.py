@@ -165,7 +165,7 @@ class TestAnswers:
                 await (await workers.embed(grey(9))).warned()
             return await photo.warned(), await (await workers.embed(grey(9))).warned()
 
-        assert asyncio.run(run()) == (["dark"], ["dark"])
+        assert asyncio.run(asyncio.wait_for(run(), 20)) == (["dark"], ["dark"])
 
     def test_a_real_network_gives_what_it_gives_for_files(self, rng):
         backbones = pytest.importorskip("xlda.backbones")

@@ -398,6 +398,32 @@ def test_what_stands_in_the_way_of_an_undo_is_what_is_still_in_force(tmp_path: P
     shop.engine.close()
 
 
+def test_who_is_gone_takes_no_answer_from_others(tmp_path):
+    """Two changes are committed together; whoever wanted the first does not wait for it any more."""
+    shop, may_go_on = Shop(tmp_path / "shop.xlda", 1), threading.Event()
+    samples = [NewSample(row, "pear") for row in shop.rng.normal(size=(2, WIDTH)).astype(np.float32)]
+    wanted = [Wanted("learn", plans.teach_batch([one]), "test") for one in samples]
+
+    async def run() -> Reply:
+        shop.engine.writer.between(lambda: assert_(may_go_on.wait(20)))
+        gone, waiting = (asyncio.ensure_future(shop.engine.writer.change(one)) for one in wanted)
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        may_go_on.set()
+        return await asyncio.wait_for(waiting, 20)
+
+    try:
+        assert asyncio.run(run()).body["seq"] == 2
+        assert shop.engine.book.by_label["pear"].count == 2
+    finally:
+        shop.engine.close()
+
+
+def assert_(found: bool) -> None:
+    assert found
+
+
 def test_a_model_that_cannot_be_assessed_yet_is_kept_in_order(tmp_path, monkeypatch):
     """Where the head in use is of too few samples, nothing is told, and all else that is due is done."""
     shop = Shop(tmp_path / "shop.xlda", 1)

@@ -63,6 +63,18 @@ def test_two_files_of_one_name():
     assert stored_files(content) is None
 
 
+def test_files_that_overlap_are_left_to_zipfile():
+    """A file whose content is a part of another's: a few bytes could be many files."""
+    own = archive_of([("b", b"kiwi")])
+    within = own[: own.index(b"PK\1\2")]
+    whole = archive_of([("a", within), ("b", b"kiwi")])
+    listed = whole.rindex(b"PK\1\2")
+    place = whole.index(within).to_bytes(4, "little")
+    overlapping = whole[: listed + 42] + place + whole[listed + 46 :]
+    assert stored_files(whole) == {"a": within, "b": b"kiwi"}
+    assert stored_files(overlapping) is None
+
+
 def test_whatever_is_changed_nothing_is_read_that_zipfile_does_not():
     """Each byte of a file is changed in turn, and cut away; what is still read is what zipfile reads."""
     whole = archive_of([("embedding.npy", bytes(range(40))), ("label.npy", b"kiwi")])
