@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -256,3 +257,10 @@ def test_with_serve_alone_other_commands_say_in_a_sentence_what_they_need(tmp_pa
     assert ran.returncode == 1
     (said,) = ran.stderr.splitlines()
     assert re.search(rf"^xlda: .*needs .*\b{package}: pip install .*\[{extra}\]['\"]?$", said)
+
+
+def test_work_on_ray_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "xlda.extras.ray", raising=False)
+    with pytest.raises(ImportError, match=r"needs ray\[data\]: pip install .*\[ray\]"):
+        importlib.import_module("xlda.extras.ray")
