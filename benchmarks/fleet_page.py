@@ -39,8 +39,8 @@ def figures(found: dict[str, Any]) -> str:
     told = table(["what", "measured"], rows(found))
     options = f"--classes {found['classes']} --width {found['width']} --precision {found['precision']}"
     return (
-        f"\nBoxes of {found['classes']:,} classes, width {found['width']}, {found['precision']} precision, and a hub "
-        f"in another process of the same machine.\n\n{told}\n\n"
+        f"\nBoxes of {found['classes']:,} classes, width {found['width']}, {found['precision']} precision, "
+        f"and a hub in another process of the same machine.\n\n{told}\n\n"
         f"*`python benchmarks/fleet.py {options}`, {machine.in_words(found['machine'])}*\n"
     )
 
