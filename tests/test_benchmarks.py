@@ -469,6 +469,17 @@ def test_the_page_on_the_unknown_shows_the_stored_results():
     assert unknown_page.page(unknown_page.stored()) == unknown_page.PAGE.read_text()
 
 
+def test_the_page_of_a_fleet_shows_what_was_measured():
+    import fleet_page
+
+    if not fleet_page.RESULTS.exists():
+        pytest.skip("benchmarks/fleet.py has not been run yet")
+    found, text = json.loads(fleet_page.RESULTS.read_text()), fleet_page.PAGE.read_text()
+    assert fleet_page.page(found, text) == text
+    found["whole"]["bytes"] *= 2
+    assert fleet_page.page(found, text) != text
+
+
 def test_the_page_of_the_service_shows_what_was_measured():
     import service_page
 

@@ -16,7 +16,7 @@ from xlda.moments import Moments
 from xlda.moments.kept_samples import NEVER
 from xlda.parameters import check_parameters, learning_parameters
 
-Kind = TypeVar("Kind", bound=Learner)
+Learns = TypeVar("Learns", bound=Learner)
 
 
 def names_in(parts: Iterable[Sums]) -> dict[str, Label]:
@@ -30,7 +30,7 @@ def names_in(parts: Iterable[Sums]) -> dict[str, Label]:
     return names
 
 
-def model_of(parts: Sequence[Sums], registers: Registers, kind: type[Kind], **params: Any) -> Kind:
+def model_of(parts: Sequence[Sums], registers: Registers, kind: type[Learns], **params: Any) -> Learns:
     """A classifier of this kind that has learned all parts, added in this order.
 
     What removed classes taught of the common covariance stays, as with `XLDA.remove_class`.
