@@ -243,3 +243,10 @@ def test_a_start_that_two_boxes_bring_counts_once(tmp_path):
     box.sync(hub)
     assert box.model().class_count_.tolist() == [3.0, 3.0]
     np.testing.assert_allclose(box.model().covariance_, model.covariance_, atol=1e-6)
+
+
+@pytest.mark.parametrize(("params", "why"), [({"rule": "slda"}, "rule='exact'"), ({"lift": 8}, "has a lift")])
+def test_what_does_not_add_up_is_refused(params, why):
+    clf = XLDA(**params).fit([[0.0, 1.0], [1.0, 0.0], [3.0, 3.0], [2.0, 3.0]], ["a", "a", "b", "b"])
+    with pytest.raises(ValueError, match=why):
+        start_of(clf, "d1")

@@ -92,3 +92,8 @@ def test_learning_goes_on_and_what_is_missing_is_told(many):
     assert set(sharded.predict(new).tolist()) == {777}
     with pytest.raises(ValueError, match="more classes than features"):
         ShardedXLDA(2).partial_fit(X[:60, :], y[:60] % 3).predict(X)
+
+
+def test_a_lift_is_refused():
+    with pytest.raises(ValueError, match="ShardedXLDA has no lift"):
+        ShardedXLDA(2, lift=64)

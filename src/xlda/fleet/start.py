@@ -35,6 +35,8 @@ def space_of(clf: Learner) -> Space:
     """What the embeddings of a classifier are."""
     if clf.rule != "exact" or clf.covariance != "plastic":
         raise ValueError("A fleet adds up what was learned with rule='exact' and covariance='plastic' alone.")
+    if clf.lift is not None:
+        raise ValueError("A fleet adds up embeddings, and this model has a lift. Use a model with lift=None.")
     half = clf.precision == "half"
     return Space(clf.n_features_in_, clf.power_, half, BackboneIdentity.from_json(clf.backbone_))
 
