@@ -248,10 +248,10 @@ def memory(service: Served, photos: list[bytes], drawn: Drawn, calls: int) -> li
 
     def work(number: int, n: int) -> None:
         for call in range(n):
-            if call % 100 == 0:
-                lines[number].call("POST", "/v1/predict", photos[call % len(photos)], JPEG)
-            elif call % 20 == 0:
-                lines[number].call("POST", "/v1/samples:batch", batches[call % 16], NPZ)
+            if call % 200 == 0:
+                lines[number].call("POST", "/v1/predict", photos[call // 200 % len(photos)], JPEG)
+            elif call % 100 == 50:
+                lines[number].call("POST", "/v1/samples:batch", batches[call // 100 % 16], NPZ)
             else:
                 lines[number].call("POST", "/v1/predict", bodies[call % 256], NPY)
 
@@ -288,7 +288,9 @@ def main() -> None:
     arguments = parser.parse_args()
     drawn, photos = Drawn(arguments.classes), photos_of(arguments.photos, 64)
     results: dict[str, Any] = {"machine": machine.describe(), "classes": arguments.classes}
-    results["options"] = f"--minutes {arguments.minutes:g} --times {arguments.times}"
+    results["options"] = (
+        f"--minutes {arguments.minutes:g} --times {arguments.times} --calls {arguments.calls}"
+    )
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         path = Path(folder) / "shop.xlda"
         if arguments.model is None:
@@ -309,6 +311,7 @@ def main() -> None:
                 if arguments.only is None or name in arguments.only:
                     results[name] = measure()
                     results[f"resident after {name}"] = service.resident()
+                    arguments.out.write_text(json.dumps(results, indent=1) + "\n")  # of what is done so far
                     print(name, json.dumps(results[name], indent=1), service.resident() / 1e6, flush=True)
     arguments.out.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))

@@ -61,6 +61,7 @@ def _serve(arguments, folder, environment, log, writing):
     os.dup2(writing.fileno(), 1)
     with Path(log).open("ab") as file:
         os.dup2(file.fileno(), 2)
-    sys.stdout.reconfigure(line_buffering=True)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)  # those of the parent were for other files
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     sys.argv = ["xlda", *arguments]
     served.run()
