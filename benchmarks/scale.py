@@ -62,6 +62,7 @@ def start_ray() -> float:
 
 def processor_seconds() -> float:
     """Of this process and all that it has started: what others do on the machine changes it less."""
+    import ray  # noqa: F401, I001  (which brings psutil)
     import psutil
 
     here = psutil.Process()
@@ -282,7 +283,7 @@ def main() -> None:
     if not found:
         return
     stored = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    stored[arguments.what] = {**found, "machine": machine.describe()}
+    stored[arguments.what] = {**found, "load": os.getloadavg()[1], "machine": machine.describe()}
     arguments.out.write_text(json.dumps(stored, indent=1) + "\n")
 
 
