@@ -155,18 +155,23 @@ class FleetMember:
             "box": box, "min_count": min_count or 1, "space": self._space.to_json(), "is_in": False,
             "version": None, "versions": {}, "clock": 0, "pending": [], "safe_seq": 0,
         }  # fmt: skip
+        self.own, self.others = Joined(self._space), Joined(self._space)
         start: list[Joined] = []
+
+        def look(change: Transaction) -> dict[str, Any]:
+            start.extend(self._began(change))
+            return {"is_whole": tables.has_all(change.db, json.loads(change.fact("first ids") or "[]"))}
 
         def plan(change: Transaction) -> dict[str, Any]:
             change.db.execute(tables.TABLES)
             tables.note_begun(change.db, json.loads(change.fact("first ids") or "[]"))
-            self.own, self.others = Joined(self._space), Joined(self._space)
-            start.extend(self._began(change))
+            self._began(change)
             return self._keep(change, own=self.own, others=self.others)
 
-        self._changed(plan)
+        looked = self._changed(look)
         for began in start:
-            self._bring_start(hub, began)
+            self._bring_start(hub, began, looked["is_whole"])
+        self._changed(plan)  # and not before: what fails until then is begun anew the next time
 
     def _found_space(self, hub: AnyHub, box: str) -> Space:
         if self._engine.machine.is_started:
@@ -198,17 +203,19 @@ class FleetMember:
         if one(change.db, "SELECT 1 FROM folded LIMIT 1") is not None:
             raise Problem(409, TOO_OLD)
         start = Joined(self._space)
-        n = round(sum(base.counts.values()))
-        start.taught, start.versions = base, {start_name(digest): Version(1, 1, f"{digest[:32]}-{n}")}
+        start.taught, start.versions = base, {start_name(digest): Version(1, 1, digest[:32])}
         return [start]
 
-    def _bring_start(self, hub: AnyHub, start: Joined) -> None:
-        [(name, version)] = start.versions.items()
-        there = hub.version(name) or hub.put(start.whole())
-        if there != version:
+    def _bring_start(self, hub: AnyHub, start: Joined, is_whole: bool) -> None:
+        [name] = start.versions
+        if hub.version(name) is not None:
+            return
+        if not is_whole:
             raise RefusedContributionError(
-                "The model that this box began from is another one than that of the same name at the hub."
+                "Classes that this box began with were removed here. Sync another box that began from the "
+                "same file first, or undo that."
             )
+        hub.put(start.whole())
 
     # -- telling
 
