@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 
-def classes_by_loop(names: dict[str, Any], said: list[Any]) -> dict[str, str | None]:
-    """The label of the class that each id is part of, None where it was removed."""
+def classes_by_loop(names: dict[str, Any], said: list[Any]) -> dict[str, Any]:
+    """The label of the class that each id is part of, or which removed one."""
     label, parent, gone = dict(names), {}, {}
     for one in sorted(said, key=lambda one: (one.clock, one.box)):
         {"label": label, "parent": parent, "gone": gone}[one.field][one.class_id] = one.value
@@ -22,7 +22,7 @@ def classes_by_loop(names: dict[str, Any], said: list[Any]) -> dict[str, str | N
                 at = min(seen[seen.index(at) :])
                 break
             seen.append(at)
-        found[name] = None if gone.get(at) else label[at]
+        found[name] = ("removed", at) if gone.get(at) else label[at]
     return found
 
 
@@ -31,7 +31,7 @@ def moments_by_loop(samples: list[tuple[str, Any]], label_of: dict[str, Any]) ->
     live, dropped = defaultdict(list), defaultdict(list)
     for class_id, embedding in samples:
         label = label_of[class_id]
-        (dropped[class_id] if label is None else live[label]).append(np.asarray(embedding, np.float64))
+        (dropped if isinstance(label, tuple) else live)[label].append(np.asarray(embedding, np.float64))
     blocks = [np.array(block) for block in (*live.values(), *dropped.values())]
     scatter = sum((block - block.mean(0)).T @ (block - block.mean(0)) for block in blocks)
     dof = sum(len(block) - 1 for block in blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -21,8 +22,10 @@ from xlda.fleet import FleetHub
 from xlda.service import plans
 from xlda.service.backup import backup, restore
 from xlda.service.changes import NewSample
+from xlda.service.database import ROOTS
 from xlda.service.engine import Engine
 from xlda.service.fleet_sync import synced
+from xlda.service.problems import Problem
 from xlda.service.tokens import Tokens
 from xlda.service.writer import Wanted
 
@@ -301,3 +304,74 @@ def test_three_services_and_the_command(tmp_path, start):
         assert code == 0, said
         bern.post("/v1/sync", json={"hub": hub.url, "token": text})
         assert {label: n for label, n in bern.counts().items() if n} == {"kiwi": 7, "pear": 4, "fig": 2}
+
+
+# -- anything, in any order
+
+
+def random_act(box, chance):
+    """Something that a person may do, where it can be done."""
+    labels = sorted(entry.label for entry in box.engine.book.by_id.values())
+    other = [label for label in labels if label not in ("kiwi", "pear")]  # what others began with stays
+    act = chance.choice(["learn", "learn", "learn", "merge", "rename", "remove", "undo", "undo", "forget"])
+    try:
+        if act == "learn":
+            taught(box, some(chance.randrange(1, 5), *(f"l{chance.randrange(6)}" for _ in range(2)), "kiwi"))
+        elif act == "merge":
+            into, gone = chance.sample(labels, 2)
+            box.change(plans.merge_classes(box.id_of(into), box.id_of(gone), None))
+        elif act == "rename":
+            box.change(plans.rename_class(box.id_of(chance.choice(labels)), f"n{chance.randrange(9)}", None))
+        elif act == "remove":
+            box.change(plans.remove_class(box.id_of(chance.choice(other)), None, False))
+        elif act == "undo":
+            box.change(plans.undo([chance.randrange(1, box.engine.machine.seq + 1)]))
+        else:
+            rows = box.engine.rows("SELECT id FROM samples WHERE home IS NOT NULL")
+            box.change(plans.forget([chance.choice(rows)[0]]))
+    except (Problem, IndexError, ValueError):
+        pass  # there is nothing of the kind
+
+
+def samples_of(box):
+    """Labels and embeddings of all samples that a box has, as its database says."""
+    query = (
+        f"{ROOTS} SELECT root.label, embedding FROM samples JOIN tree ON tree.number = samples.home "
+        "JOIN classes AS root ON root.number = tree.root"
+    )
+    return [(label, np.frombuffer(content, np.float32)) for label, content in box.engine.rows(query)]
+
+
+def check_equal(found, began):
+    """All boxes know all samples that any has; what they began with is of the class that has its ids."""
+    first = found[0].engine.machine.label_of
+    ids = dict(
+        found[0].engine.rows(
+            f"{ROOTS} SELECT classes.id, root.id FROM tree JOIN classes USING (number) "
+            "JOIN classes AS root ON root.number = tree.root"
+        )
+    )
+    start = [(first[ids[began[1][label]]], one) for label, one in began[0] if began[1][label] in ids]
+    everything = [*start, *(one for box in found for one in samples_of(box))]
+    if len(start) == len(began[0]):
+        for box in found:
+            box.check(everything)
+    else:  # what was removed has left its scatter
+        wanted = moments_by_loop(everything, {label: label for label, _ in everything})["counts"]
+        for box in found:
+            assert {one.label: one.count for one in box.engine.book.by_id.values() if one.count} == wanted
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("XLDA_FLEET_SEEDS", "2"))))
+def test_whatever_is_done_on_boxes_all_know_the_same(tmp_path, start, seed):
+    path, began = start
+    chance, hub = random.Random(seed), FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", "chur", start=path) as found:
+        ids = {entry.label: entry.id for entry in found[0].engine.book.by_id.values()}
+        for _ in range(40):
+            box = chance.choice(found)
+            box.sync(hub) if chance.random() < 0.3 else random_act(box, chance)
+        for _ in range(4):  # who hears of a removal takes his own samples back the next time
+            for box in found:
+                box.sync(hub)
+        check_equal(found, (began, ids))

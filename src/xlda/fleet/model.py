@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from xlda.fleet.registers import FleetClass, Registers, classes_of
+from xlda.fleet.registers import FleetClass, Registers, classes_of, removed_roots
 from xlda.fleet.sums import Sums
 from xlda.labels import Label, Labels, label_hash
 from xlda.learner.learner import Learner
@@ -41,7 +41,8 @@ def model_of(parts: Sequence[Sums], registers: Registers, kind: type[Learns], **
     check_parameters(clf)
     classes = classes_of(names_in(parts), registers)
     first = {one.id: one.label for _, one in sorted(classes.items()) if one is not None}
-    moments, labels = summed(parts, classes, list(first.items()), clf.check_samples)
+    gone = removed_roots(classes, registers)
+    moments, labels = summed(parts, classes, gone, list(first.items()), clf.check_samples)
     clf.n_features_in_, clf.power_ = space.width, space.power
     clf._start(Labels(labels))
     clf._model = Model(moments, Labels(labels), learning_parameters(clf))
@@ -53,18 +54,20 @@ def model_of(parts: Sequence[Sums], registers: Registers, kind: type[Learns], **
 def summed(
     parts: Iterable[Sums],
     classes: Mapping[str, FleetClass | None],
+    removed: Mapping[str, str],
     first: Sequence[tuple[str | None, Label | None]],
     check_samples: int,
 ) -> tuple[Moments, list[Label | None]]:
     """All parts by class: moments, and the label of each row.
 
     The rows of `first`, pairs of class id and label, come first, and all classes are among them. What was
-    removed has a row while it is added, and is dropped from it.
+    `removed`, ids with those that they were merged into, has rows while it is added, and then none.
     """
     parts = list(parts)
     row_of = {class_id: row for row, (class_id, _) in enumerate(first) if class_id is not None}
     labels: list[Label | None] = [label for _, label in first]
-    gone = {name: len(labels) + number for number, name in enumerate(_removed(parts, classes))}
+    roots = sorted({removed[name] for part in parts for name in part.names if name in removed})
+    gone = {root: len(labels) + number for number, root in enumerate(roots)}
     space = parts[0].space
     moments = Moments(space.width, half=space.half, check_samples=check_samples)
     hashes = [int(NEVER) if label is None else label_hash(label) for label in labels]
@@ -72,15 +75,13 @@ def summed(
     moments.kept.name([*gone.values()], [int(NEVER)] * len(gone))  # since nobody will ask for them
     moments.grow(len(labels) + len(gone))
     for part in parts:
-        rows = [gone[name] if name in gone else row_of[_id_of(classes[name])] for name in part.names]
+        rows = [
+            gone[removed[name]] if name in removed else row_of[_id_of(classes[name])] for name in part.names
+        ]
         moments.merge(part.moments, np.array(rows, np.intp), np.zeros(len(rows), bool))
     for row in gone.values():
         moments.drop(row)
     return moments, [*labels, *(None for _ in gone)]
-
-
-def _removed(parts: Iterable[Sums], classes: Mapping[str, FleetClass | None]) -> list[str]:
-    return sorted({name for part in parts for name in part.names if classes[name] is None})
 
 
 def _id_of(one: FleetClass | None) -> str:

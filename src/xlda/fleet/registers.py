@@ -121,6 +121,16 @@ def classes_of(names: Mapping[str, Label], registers: Registers) -> dict[str, Fl
     return {name: classes[root] for name, root in roots.items()}
 
 
+def removed_roots(classes: Mapping[str, FleetClass | None], registers: Registers) -> dict[str, str]:
+    """Ids that were removed, each with the one that it was merged into before that."""
+
+    def parent_of(name: str) -> str | None:
+        parent: str | None = registers.value(name, PARENT)
+        return parent if parent in classes else None
+
+    return {name: root_of(name, parent_of) for name, found in classes.items() if found is None}
+
+
 def labels_of(names: Mapping[str, Label], registers: Registers) -> dict[str, Label]:
     """The label of each id, as it was last given, or as it came."""
     labels = dict(names)

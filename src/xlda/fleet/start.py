@@ -48,6 +48,8 @@ def taught_by(clf: Learner, digest: str) -> Sums:
         table, moments = model.labels.table(), model.moments
         labels = table.names[table.sorted_rows].tolist()
         names = {clf.class_ids_.get(label) or start_id(digest, label): label for label in labels}
+        if not names:
+            return taught
         rows = np.zeros(moments.n_classes, np.intp)
         rows[table.sorted_rows] = taught.rows(list(names), names)
         taught.moments.merge(moments, rows, np.zeros(len(rows), bool))

@@ -25,7 +25,7 @@ from xlda.fleet.hub import BOX, FleetHub
 from xlda.fleet.joined import Joined
 from xlda.fleet.message import Message, Version, Versions
 from xlda.fleet.model import names_in, summed
-from xlda.fleet.registers import PARENT, FleetClass, Registers, classes_of, labels_of
+from xlda.fleet.registers import PARENT, FleetClass, Registers, classes_of, labels_of, removed_roots
 from xlda.fleet.space import Space
 from xlda.fleet.start import space_of, start_name, taught_by
 from xlda.fleet.sums import SignedSamples, Sums
@@ -155,18 +155,23 @@ class FleetMember:
             "box": box, "min_count": min_count or 1, "space": self._space.to_json(), "is_in": False,
             "version": None, "versions": {}, "clock": 0, "pending": [], "safe_seq": 0,
         }  # fmt: skip
+        self.own, self.others = Joined(self._space), Joined(self._space)
         start: list[Joined] = []
+
+        def look(change: Transaction) -> dict[str, Any]:
+            start.extend(self._began(change))
+            return {"is_whole": tables.has_all(change.db, json.loads(change.fact("first ids") or "[]"))}
 
         def plan(change: Transaction) -> dict[str, Any]:
             change.db.execute(tables.TABLES)
             tables.note_begun(change.db, json.loads(change.fact("first ids") or "[]"))
-            self.own, self.others = Joined(self._space), Joined(self._space)
-            start.extend(self._began(change))
+            self._began(change)
             return self._keep(change, own=self.own, others=self.others)
 
-        self._changed(plan)
+        looked = self._changed(look)
         for began in start:
-            self._bring_start(hub, began)
+            self._bring_start(hub, began, looked["is_whole"])
+        self._changed(plan)  # and not before: what fails until then is begun anew the next time
 
     def _found_space(self, hub: AnyHub, box: str) -> Space:
         if self._engine.machine.is_started:
@@ -198,17 +203,19 @@ class FleetMember:
         if one(change.db, "SELECT 1 FROM folded LIMIT 1") is not None:
             raise Problem(409, TOO_OLD)
         start = Joined(self._space)
-        n = round(sum(base.counts.values()))
-        start.taught, start.versions = base, {start_name(digest): Version(1, 1, f"{digest[:32]}-{n}")}
+        start.taught, start.versions = base, {start_name(digest): Version(1, 1, digest[:32])}
         return [start]
 
-    def _bring_start(self, hub: AnyHub, start: Joined) -> None:
-        [(name, version)] = start.versions.items()
-        there = hub.version(name) or hub.put(start.whole())
-        if there != version:
+    def _bring_start(self, hub: AnyHub, start: Joined, is_whole: bool) -> None:
+        [name] = start.versions
+        if hub.version(name) is not None:
+            return
+        if not is_whole:
             raise RefusedContributionError(
-                "The model that this box began from is another one than that of the same name at the hub."
+                "Classes that this box began with were removed here. Sync another box that began from the "
+                "same file first, or undo that."
             )
+        hub.put(start.whole())
 
     # -- telling
 
@@ -301,18 +308,16 @@ class FleetMember:
     def _become(self, change: Transaction) -> dict[str, Any]:
         """Make the model anew of what this box and all others have taught and said."""
         self._note_said(change)
-        known, names = self._known(), tables.labels_here(change.db)
-        mine = copy.deepcopy(self.own.taught)
-        samples = tables.signed(tables.moved_samples(change.db), names, self._space)
-        if samples is not None:
-            mine.add(samples)
-        names = {**tables.live_labels(change.db), **names_in([mine, self.others.taught])}
+        known = self._known()
+        names = {**tables.live_labels(change.db), **names_in([self.own.taught, self.others.taught])}
         classes, labels = classes_of(names, known), labels_of(names, known)
         tables.set_states(change.db, classes, labels, known, change.seq)
         tables.note_agreed(change.db)
+        mine = self._mine(change)
         change.db.execute("UPDATE classes SET from_file = 0")
         file = f"model-{secrets.token_hex(8)}.xlda"
-        self._made([mine, self.others.taught], classes).save(self._folder / file)
+        made = self._made([mine, self.others.taught], classes, removed_roots(classes, known))
+        made.save(self._folder / file)
         reached("fleet-file-written")
         self._fact |= {"is_in": True, "clock": max(self._fact["clock"], known.clock)}
         self._keep(change, others=self.others)
@@ -320,13 +325,24 @@ class FleetMember:
         change.about |= {"boxes": len(self.versions) + 1}
         return {}
 
-    def _made(self, parts: list[Sums], classes: Mapping[str, FleetClass | None]) -> Learner:
+    def _mine(self, change: Transaction) -> Sums:
+        """All samples of this box as they count now, also those that it has not told of."""
+        mine = copy.deepcopy(self.own.taught)
+        moved, labels = tables.moved_samples(change.db), tables.labels_here(change.db)
+        samples = tables.signed(moved, labels, self._space)
+        if samples is not None:
+            mine.add(samples)
+        return mine
+
+    def _made(
+        self, parts: list[Sums], classes: Mapping[str, FleetClass | None], removed: Mapping[str, str]
+    ) -> Learner:
         """A classifier of all that was taught; its rows are those of the one that is served, and new ones."""
         old = self._engine.machine.classifier
         rows = _rows_of(self._engine, classes)
         precision = "half" if self._space.half else "full"
         made = Learner(**{**old.get_params(), "precision": precision})
-        moments, labels = summed(parts, classes, rows, made.check_samples)
+        moments, labels = summed(parts, classes, removed, rows, made.check_samples)
         made.n_features_in_, made.power_ = self._space.width, self._space.power
         made._start(Labels(labels))
         made._model = Model(moments, Labels(labels), learning_parameters(made))

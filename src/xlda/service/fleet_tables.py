@@ -134,6 +134,12 @@ def note_begun(db: apsw.Connection, first: list[list[Any]]) -> None:
     )
 
 
+def has_all(db: apsw.Connection, first: list[list[Any]]) -> bool:
+    """Whether classes that this box began with, pairs of id and label, are all there, merged or not."""
+    live = {name for (name,) in db.execute(f"{ROOTS} SELECT id FROM tree JOIN classes USING (number)")}
+    return all(class_id in live for class_id, _ in first)
+
+
 def note_agreed(db: apsw.Connection) -> None:
     """Note that the fleet knows classes as they are now."""
     db.execute("DELETE FROM fleet_classes")
