@@ -104,7 +104,7 @@ def _answers(products: Array, classes: Rows, learned: Rows, asked: Rows, d: int)
     dof = len(learned) - len(known)
     trace, squares = float(np.trace(residuals)) / dof, float(np.vdot(residuals, residuals)) / dof**2
     share = shrinkage_by(trace, squares, d, dof)
-    ridge = share * trace / d
+    ridge = share / (1.0 - share) * trace / d
     residuals[np.diag_indices_from(residuals)] += ridge * dof
     towards = np.linalg.solve(residuals, (about - between[:, own]).T)  # residuals of samples, by class means
     of_asked = across - (across @ mean.T)[:, own]
