@@ -61,7 +61,7 @@ def learning(found: dict[str, Any]) -> str:
     """Beside what cannot be done without."""
     times = {name: median(seconds) / found["samples"] for name, seconds in found["seconds"].items()}
     rounds = zip(*(found["seconds"][name] for name in ("xlda", "product", "rank-k")), strict=True)
-    ratio = median(own / (product + rank) for own, product, rank in rounds)
+    ratios = [own / (product + rank) for own, product, rank in rounds]
     rows = [
         ["the product that makes the features", f"{1e6 * times['product']:.0f}"],
         ["a symmetric rank-k product for each batch", f"{1e6 * times['rank-k']:.0f}"],
@@ -69,8 +69,9 @@ def learning(found: dict[str, Any]) -> str:
     ]
     return (
         f"Learning {found['samples']:,} samples of {found['classes']:,} classes with "
-        f"`lift={found['width']}`, in batches of {found['batch']}, takes {ratio:.2f} times as long as the "
-        f"two products that cannot be done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
+        f"`lift={found['width']}`, in batches of {found['batch']}, takes {median(ratios):.2f} times as "
+        f"long as the two products that cannot be done without (median of {len(ratios)} rounds, "
+        f"{min(ratios):.2f} to {max(ratios):.2f}; the memory of a new classifier is had in each of them):\n\n"
         + table(["", "µs a sample"], rows)
     )
 
