@@ -117,3 +117,38 @@ def log_densities(queries, means, counts, covariance, dof, shrinkage="auto"):
         posterior, variance = n * psi / (n * psi + 1) * mean, 1 + psi / (n * psi + 1)
         columns.append(-0.5 * ((z - posterior) ** 2 / variance + np.log(variance)).sum(axis=1))
     return np.stack(columns, axis=1)
+
+
+def philox_words(key, n):
+    """The first `n` words of Philox4x64-10 (Salmon et al. 2011), by its definition; counters begin at 1."""
+    mask, words, block = 2**64 - 1, [], 0
+    while len(words) < n:
+        block += 1
+        c, k = [block & mask, block >> 64, 0, 0], [key & mask, key >> 64]
+        for _ in range(10):
+            one, two = 0xD2E7470EE14C6C93 * c[0], 0xCA5A826395121157 * c[2]
+            c = [two >> 64 ^ c[1] ^ k[0], two & mask, one >> 64 ^ c[3] ^ k[1], one & mask]
+            k = [k[0] + 0x9E3779B97F4A7C15 & mask, k[1] + 0xBB67AE8584CAA73B & mask]
+        words += c
+    return words[:n]
+
+
+def random_features(embeddings, width, seed):
+    """Features of embeddings (n, d): numbers of the first direction, then of the second, and so on."""
+    embeddings = np.asarray(embeddings, np.float64)
+    d = embeddings.shape[1]
+    sums = [sum(word.to_bytes(8, "little")) - 1020 for word in philox_words(seed, width * d)]
+    directions = np.array(sums, np.float64).reshape(width, d) / np.sqrt(8 * (256**2 - 1) / 12 * d)
+    if d >= 8:
+        directions -= directions.mean(axis=1, keepdims=True)
+    along = embeddings @ directions.T
+    return np.where(along < 0, 0.4 * along, along)
+
+
+def lifted_shrinkage(covariance, dof):
+    """A prior worth 20 samples for each direction in which samples vary, as far as these are told."""
+    d, trace = len(covariance), np.trace(covariance)
+    rest = (covariance**2).sum() - trace**2 / dof
+    directions = min(trace**2 / rest, d) if rest > 0 else d
+    worth = min(20 * directions, 2 * d)
+    return worth / (worth + dof)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
@@ -281,3 +281,71 @@ def test_long_streams_keep_the_tolerance(dtype, rng):
     stream = Stream(X, y, None, rng, TOLERANCE[dtype])
     singly = np.split(np.arange(n // 2), n // 2)
     assert_learned(learned(stream, [*singly, *np.array_split(np.arange(n // 2, n), 7)]), stream)
+
+
+# -- the same of lifted features, which are float32 whatever embeddings are
+
+LIFT = 24
+
+
+@st.composite
+def lifted_streams(draw):
+    """Embeddings as far from zero as networks' are, not a thousand times as far."""
+    stream = draw(streams())
+    stream.X = (stream.X - stream.X.mean(axis=0)).astype(stream.X.dtype)
+    stream.tolerance = 1e-4
+    return stream
+
+
+def assert_learned_lifted(clf, stream, chosen=slice(None)):
+    X, y, weights = stream.part(chosen)
+    assert_learned(clf, stream, oracle.random_features(X, LIFT, 0), y, weights)
+
+
+@settings(max_examples=30)
+@given(lifted_streams())
+def test_lifted_any_order_and_any_batches_are_the_pooled_moments_of_the_features(stream):
+    assert_learned_lifted(learned(stream, stream.batches(), XLDA(power=None, lift=LIFT)), stream)
+
+
+@MODELS
+@settings(max_examples=30)
+@given(stream=lifted_streams())
+def test_lifted_any_order_and_any_batches_give_the_same_predictions(model, stream):
+    at_once, in_parts = (XLDA(model=model, power=None, renew=0, lift=LIFT, shrinkage=0.3) for _ in range(2))
+    learned(stream, [np.arange(len(stream))], at_once)
+    learned(stream, stream.batches(), in_parts)
+    assert_same_predictions(at_once, in_parts, stream.X, stream.tolerance)
+
+
+@settings(max_examples=30)
+@given(lifted_streams())
+def test_lifted_shards_merged_in_any_order_are_one_stream(stream):
+    owner = stream.rng.integers(0, 3, len(stream))
+    shards = [learned(stream, [np.flatnonzero(owner == i)], XLDA(power=None, lift=LIFT)) for i in range(3)]
+    whole = XLDA(power=None, lift=LIFT)
+    for number in stream.rng.permutation(3):
+        whole.merge(shards[number])
+    assert_learned_lifted(whole, stream)
+
+
+@settings(max_examples=30)
+@given(lifted_streams())
+def test_lifted_forget_undoes_partial_fit(stream):
+    n_kept = stream.rng.integers(1, len(stream))
+    kept, gone = np.arange(n_kept), np.arange(n_kept, len(stream))
+    clf = learned(stream, [kept, gone], XLDA(power=None, lift=LIFT))
+    for chosen in np.array_split(stream.rng.permutation(gone), stream.rng.integers(1, len(gone) + 1)):
+        clf.forget(*stream.part(chosen))
+    features = oracle.random_features(stream.X, LIFT, 0)
+    counts, means, covariance = oracle.pooled(features[kept], *stream.part(kept)[1:])
+    seen = clf.class_count_ > 0
+    assert sorted(clf.classes_[seen]) == sorted(counts)
+    for label, mean in zip(clf.classes_[seen], clf.means_[seen], strict=True):
+        np.testing.assert_allclose(mean, means[label], rtol=0, atol=1e-3 * (1 + np.abs(features).max()))
+    atol = 1e-4 * max(np.ptp(features) ** 2 * len(stream), 1.0)
+    np.testing.assert_allclose(clf.covariance_, covariance, rtol=0, atol=atol)
+    X, y, weights = stream.part(kept)
+    clf.forget(X, y, weights)
+    assert not clf.class_count_.any()
+    assert not clf.covariance_.any()

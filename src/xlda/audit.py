@@ -53,7 +53,7 @@ def _times(seconds: dict[str, float]) -> str:
 
 
 def drawn_for_audit(model: Model, head: Head, n: int) -> Array:
-    """`n` embeddings (n, d) drawn from a model."""
+    """`n` embeddings (n, d) drawn from a model; with a lift, features."""
     if n < 1:
         raise ValueError(f"n is at least 1; got {n!r}.")
     if model.layer_rows is not None:

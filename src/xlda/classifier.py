@@ -58,6 +58,16 @@ class XLDA(Estimator, Learner):
         What is asked for, when probabilities are calibrated and the unknown is told: "visit" are samples of
         another day or place, as far as groups of samples, or clusters inside each class, tell of those;
         "same" are samples like those learned, and answers are surer.
+    lift
+        How many random features of each embedding, after the power, are learned in its place: 2048 to 8192,
+        or None. Better where classes have dozens of samples, and slower: learning costs O(lift^2) a sample,
+        and `docs/parameters.md` has the memory. Nothing of them depends on data, so that nothing else
+        changes: any order, batching or split gives the same. `assess` says what they would bring.
+    lift_seed
+        Which random features: with the same seed they are the same on every machine.
+    lift_centre
+        Numbers (n_features,) that are taken off embeddings, after the power, before they are lifted, as the
+        mean of some from elsewhere; it is saved. None takes nothing off.
     background
         Whether the covariance is inverted anew in a thread of its own, so that no call waits for it. The head
         that is there serves on meanwhile; means and new classes are current all the same. When the new one

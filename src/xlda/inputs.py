@@ -11,6 +11,7 @@ import numpy as np
 from xlda._internal.arrays import Array
 from xlda.errors import BadSampleError
 from xlda.labels import Label, label_hash, label_list
+from xlda.lifting.random_features import LONGEST
 
 _MOST = {  # that a value may be, so that many squares can be added
     np.dtype(kind): float(np.finfo(kind).max) ** 0.375 for kind in (np.float16, np.float32, np.float64)
@@ -22,6 +23,7 @@ OTHER_SIGN = (
     "them, and stays with it. If both are meant, start anew with power=None; else use one backbone for all."
 )
 MOST_HALF = 30_000.0  # that a value may be, so that a difference of two is a float16
+LONGEST_HALF = MOST_HALF / LONGEST  # that an embedding may be, so that no feature is larger than that
 FEW_NUMBERS = 2**12  # whose squares are added sooner than the largest and the smallest is found
 LEAST_HALF = 2.0**-9  # that the largest of the first values may be: float16 has few digits below it
 
@@ -37,7 +39,7 @@ def checked_samples(
     if power is not None and estimator.power == "auto" and embeddings.size and embeddings.min() < 0:
         warnings.warn(OTHER_SIGN.format(power), stacklevel=4)
     if estimator.precision == "half":
-        check_half(embeddings, is_first=not hasattr(estimator, "_model"))
+        check_half(embeddings, not hasattr(estimator, "_model"), estimator.lift is not None)
     refuse_masked(y, "y")
     labels = label_list(y)
     if len(labels) != len(embeddings):
@@ -103,7 +105,7 @@ def chosen_power(power: float | Literal["auto"] | None, X: Array) -> float | Non
     return ROOT if X.size and X.min() >= 0 else None
 
 
-def prepared(X: Array, power: float | None, half: bool = False) -> Array:
+def prepared(X: Array, power: float | None, half: bool = False, lifted: bool = False) -> Array:
     """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude."""
     if X.dtype == np.float16:
         X = X.astype(np.float32)
@@ -111,7 +113,7 @@ def prepared(X: Array, power: float | None, half: bool = False) -> Array:
         X = signed_power(X, power)
     check_magnitude(X)
     if half:
-        check_half(X, is_first=True)
+        check_half(X, is_first=True, lifted=lifted)
     return X
 
 
@@ -162,8 +164,16 @@ def signed_power(embeddings: Array, power: float) -> Array:
     return np.copysign(raised, embeddings, out=raised)
 
 
-def check_half(X: Array, is_first: bool = False) -> None:
-    """Refuse values of which a float16 cannot hold every difference, or the first ones but a few digits."""
+def check_half(X: Array, is_first: bool = False, lifted: bool = False) -> None:
+    """Refuse values of which a float16 cannot hold every difference, or the first ones but a few digits.
+
+    Where they are `lifted`, features may be longer than they are.
+    """
+    if lifted and X.size and not np.sqrt(np.square(X, dtype=np.float64).sum(axis=1).max()) <= LONGEST_HALF:
+        raise BadSampleError(
+            f"With a lift, precision='half' holds embeddings up to a length of {LONGEST_HALF:g}; X has "
+            "longer ones. Scale them down, or use precision='full'."
+        )
     if X.size and not (X.max() <= MOST_HALF and X.min() >= -MOST_HALF):
         raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}; precision='half' holds up to {MOST_HALF:g}. "

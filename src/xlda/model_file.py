@@ -32,18 +32,21 @@ from xlda.head import stored as head_stored
 from xlda.head.layer_rows import LayerRows
 from xlda.identity import BackboneIdentity
 from xlda.labels import Label, Labels, LabelTable
+from xlda.lifting import Lift
+from xlda.lifting.random_features import RULE
 from xlda.model import Model
 from xlda.moments import Moments, kept_stored, stored
 from xlda.moments.kept_stored import kept_from_section, kept_to_section
-from xlda.moments.stored import moments_from_section, moments_to_section
+from xlda.moments.stored import check_width, moments_from_section, moments_to_section
 from xlda.moments.view import MomentsView
-from xlda.parameters import check_parameters, learning_parameters
+from xlda.parameters import check_parameters, learning_parameters, lift_for
 from xlda.search import search_from_json, search_to_json
 from xlda.upkeep import HeadToSave, Upkeep
 
 KNOWN = {  # sections, and the newest version of each
-    "params": 3,
+    "params": 4,
     "chosen": 1,
+    "lift": 1,
     "labels": 1,
     stored.NAME: stored.VERSION,
     kept_stored.NAME: kept_stored.VERSION,
@@ -61,6 +64,7 @@ KNOWN = {  # sections, and the newest version of each
 NEEDED = ("params", "labels", "moments")
 MOST_KEYS = 1000  # of the batches learned last
 MOST_OF_AN_ID = 64  # characters
+MOST_INPUTS = 2**16  # numbers of an embedding that is lifted
 
 # What a parameter was by default in the version of "params" that a file has. One who adds a parameter or
 # changes a default makes a new version, and adds to the older ones what they did.
@@ -82,6 +86,9 @@ DEFAULTS[2] = {**DEFAULTS[1], "model": "bayes", "shrinkage": "auto", "power": "a
 DEFAULTS[3] = {**DEFAULTS[2], "check_samples": 2048, "like": "visit"}
 for _version in (1, 2):  # nothing was kept
     DEFAULTS[_version] |= {"check_samples": 0, "like": "visit"}
+DEFAULTS[4] = DEFAULTS[3]
+for _version in DEFAULTS:  # nothing was lifted before version 4
+    DEFAULTS[_version] = {**DEFAULTS[_version], "lift": None, "lift_seed": 0, "lift_centre": None}
 
 _log = logging.getLogger("xlda")
 
@@ -146,11 +153,24 @@ class SaveView:
         if self.layer_rows is not None:
             yield self.layer_rows.to_section()
         head = None if self.head is None else self.head.to_section(self.moments, self.table)
-        if head is not None:
+        if head is not None and self._has_room_for(head):
             yield head
         yield from self._small_sections()
 
+    def _has_room_for(self, head: Section) -> bool:
+        """Whether the file stays about as large as means and a covariance are; else it is made when loaded.
+
+        That is so without a lift, where a head is small. Half of a symmetric matrix is not written with one:
+        what is kept for checking has its place, and the head where it is as small as that.
+        """
+        if self.moments.lift is None:
+            return True
+        size = sum(tensor.nbytes for tensor in head.tensors.values())
+        return size + self.moments.kept.nbytes <= 4 * self.moments.n_features**2
+
     def _small_sections(self) -> Iterator[Section]:
+        if self.moments.lift is not None:
+            yield Section("lift", KNOWN["lift"], info=self.moments.lift.to_json())
         if self.chosen is not None:
             yield Section("chosen", KNOWN["chosen"], info=self.chosen)
         if self.plan is not None:
@@ -190,7 +210,7 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
             raise ValueError(f"it has no section {name!r}")
     clf = kind(**_params_from_json(sections["params"], frozenset(kind().get_params(deep=False))))
     check_parameters(clf)
-    moments = moments_from_section(sections["moments"], clf.rule)
+    moments = moments_from_section(sections["moments"], clf.rule, _lift(clf, sections))
     if moments.half != (clf.precision == "half"):
         raise ValueError("its means are of another precision than it says")
     labels = _labels(sections["labels"], moments)
@@ -215,7 +235,7 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
     if layer is not None:
         model.layer_rows = LayerRows.from_section(layer, labels, moments.n_features)
     model.upkeep = Upkeep(None if search is None else search.info)
-    clf._model, clf.n_features_in_ = model, moments.n_features
+    clf._model, clf.n_features_in_ = model, moments.n_inputs
     head = sections.get(head_stored.NAME)
     if head is not None and layer is None:
         model.upkeep.restore(model, clf._scoring(), head)
@@ -224,13 +244,15 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
     clf.class_ids_ = _ids(sections["ids"], labels) if "ids" in sections else {}
     clf.log_position_ = _log_position(sections["log"]) if "log" in sections else None
     if features is not None:
-        clf.feature_names_in_ = np.array(_feature_names(features, moments.n_features), dtype=object)
+        clf.feature_names_in_ = np.array(_feature_names(features, moments.n_inputs), dtype=object)
     return clf
 
 
 def _params_to_json(params: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
     del plain["background"]  # which says how it runs here, and not what it is
+    if plain["lift_centre"] is not None:
+        plain["lift_centre"] = np.asarray(plain["lift_centre"], np.float32).tolist()
     return {**plain, "search": search_to_json(params["search"])}
 
 
@@ -260,6 +282,27 @@ def _labels(section: Section, moments: Moments) -> list[Label | None]:
     if moments.counts[[name is None for name in names]].any():
         raise ValueError("it has samples of a class without a label")
     return names
+
+
+def _lift(clf: Any, sections: storage.Sections) -> Lift | None:
+    """The lift that a file says, if its random numbers are the same here as they were where it was made."""
+    section = sections.get("lift")
+    if (clf.lift is None) is not (section is None):
+        raise ValueError("it says both that its features are lifted and that they are not")
+    if section is None:
+        return None
+    section.check_tensors()
+    check_width(sections["moments"], clf.lift)  # before anything is drawn
+    n_inputs = section.whole_number("n_inputs")
+    if not 1 <= n_inputs <= MOST_INPUTS:
+        raise ValueError(f"it has embeddings of {n_inputs} numbers")
+    if section.whole_number("rule") > RULE:
+        raise NewerFileError("random features of a newer rule")
+    lift = lift_for(clf, n_inputs)
+    assert lift is not None
+    if section.info.get("checksum") != lift.to_json()["checksum"]:
+        raise ValueError("its random features are others than those made here of the same seed")
+    return lift
 
 
 def _power(section: Section) -> float | None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from xlda.calibration.folds import LIKES
 from xlda.head.covariance import check_shrinkage
 from xlda.identity import BackboneIdentity
+from xlda.lifting import Lift
 from xlda.search import check_search
+
+MOST_FEATURES = 65_536  # that a lift may have: the covariance of so many takes 32 GiB
 
 
 def check_parameters(estimator: Any) -> None:
@@ -28,8 +32,9 @@ def check_parameters(estimator: Any) -> None:
     if power is not None and not is_name and not (_is_real(power) and 0 < power < np.inf):
         raise ValueError(f"power is 'auto', None or a positive number; got {power!r}.")
     _check_choice("like", estimator.like, LIKES)
+    check_lift(estimator)
     most: Any = estimator.check_samples
-    if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
+    if not _is_whole(most) or most < 0:
         raise ValueError(f"check_samples is a whole number of at least 0; got {most!r}.")
     if estimator.background is not True and estimator.background is not False:
         raise ValueError(f"background is True or False; got {estimator.background!r}.")
@@ -39,10 +44,42 @@ def check_parameters(estimator: Any) -> None:
 
 def learning_parameters(estimator: Any) -> tuple[Any, ...]:
     """Those that cannot change once something was learned; the power as it was chosen, once it is."""
-    power = estimator.power
+    power, lift = estimator.power, None
     if isinstance(power, str):
         power = getattr(estimator, "power_", power)
-    return estimator.rule, estimator.covariance, power, estimator.precision
+    if estimator.lift is not None:
+        lift = int(estimator.lift), int(estimator.lift_seed), _centre_number(estimator.lift_centre)
+    return estimator.rule, estimator.covariance, power, estimator.precision, lift
+
+
+def _centre_number(centre: Any) -> int | None:
+    """A number that two centres have in common if they are the same."""
+    return None if centre is None else crc32(np.asarray(centre, "<f4").tobytes())
+
+
+def check_lift(estimator: Any) -> None:
+    """Refuse a lift that is none."""
+    lift, seed, centre = estimator.lift, estimator.lift_seed, estimator.lift_centre
+    if lift is not None and not (_is_whole(lift) and 1 <= lift <= MOST_FEATURES):
+        raise ValueError(f"lift is None or a whole number from 1 to {MOST_FEATURES:,}; got {lift!r}.")
+    if not (_is_whole(seed) and 0 <= seed < 2**63):
+        raise ValueError(f"lift_seed is a whole number of at least 0, below 2**63; got {seed!r}.")
+    if centre is not None:
+        array = np.asarray(centre)
+        if array.ndim != 1 or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+            raise ValueError("lift_centre is None, or finite numbers of shape (n_features,).")
+        if lift is None:
+            raise ValueError("lift_centre needs a lift, which is None.")
+
+
+def lift_for(estimator: Any, n_inputs: int) -> Lift | None:
+    """The lift that the parameters of an estimator stand for, of embeddings with so many numbers."""
+    if estimator.lift is None:
+        return None
+    centre = estimator.lift_centre
+    if centre is not None and len(centre) != n_inputs:
+        raise ValueError(f"lift_centre has {len(centre)} numbers; embeddings have {n_inputs}.")
+    return Lift(n_inputs, int(estimator.lift), int(estimator.lift_seed), centre)
 
 
 def check_mergeable(mine: Any, theirs: Any) -> None:
@@ -52,7 +89,8 @@ def check_mergeable(mine: Any, theirs: Any) -> None:
         own, other = ((*some[:2], None, *some[3:]) for some in (own, other))
     if own != other:
         raise ValueError(
-            f"merge needs the same rule, covariance, power and precision; here {own}, in the other {other}."
+            "merge needs the same rule, covariance, power, precision and lift; "
+            f"here {own}, in the other {other}."
         )
     if not mine.__sklearn_is_fitted__():
         return
@@ -79,6 +117,10 @@ def check_mergeable(mine: Any, theirs: Any) -> None:
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} is one of {choices}; got {value!r}.")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_real(value: Any) -> bool:

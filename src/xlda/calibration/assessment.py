@@ -11,6 +11,7 @@ from xlda.calibration import evidence as evidences
 from xlda.calibration.calibration import Calibrated, Calibration
 from xlda.calibration.class_figures import ClassFigures
 from xlda.calibration.figures import TEMPERATURE
+from xlda.calibration.lift_trial import LiftTrial
 from xlda.calibration.share import Share
 from xlda.head.head import Head
 
@@ -62,6 +63,7 @@ class Assessment:
     n_confirmed: int  # and answers that people have confirmed
     per_class: float  # samples a class has
     learned_since: float  # as a share of all that was learned when this was measured
+    lift: LiftTrial | None = None  # what random features would bring, if that was asked for and can be told
 
     @classmethod
     def of(
@@ -86,7 +88,8 @@ class Assessment:
         )
 
     def __str__(self) -> str:
-        return "\n".join([*self._overall(), *self._of_classes()])
+        lift = [] if self.lift is None else [str(self.lift)]
+        return "\n".join([*self._overall(), *self._of_classes(), *lift])
 
     def _overall(self) -> list[str]:
         if self.same is None or self.visit is None:

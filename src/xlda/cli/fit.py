@@ -42,6 +42,15 @@ def fit(
         str, typer.Option("--priors", help="equal; or empirical: what came more often is more likely.")
     ] = "equal",
     precision: Annotated[str, typer.Option("--precision", help="full; or half: half the memory.")] = "full",
+    lift: Annotated[
+        int | None,
+        typer.Option(
+            "--lift",
+            help="Learn so many random features of each embedding instead, as 4096: better where classes "
+            "have dozens of samples, and slower.",
+            show_default=False,
+        ),
+    ] = None,
     on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
     json: options.Json = False,
@@ -54,7 +63,7 @@ def fit(
     refuse_existing(out, overwrite)
     given: dict[str, Any] = {"model": model, "priors": priors, "precision": precision}  # the library checks
     exponent = None if power == "none" else _number_or_name(power)
-    clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=exponent, **given)
+    clf = xlda.XLDA(shrinkage=_number_or_name(shrinkage), power=exponent, lift=lift, **given)
     choice = Choice(only, without, of_folders=len(where) > 1)
     if are_embeddings(where):
         if backbone is not None or size is not None or views is not None or cut_head:

@@ -36,6 +36,15 @@ def inspect(
     ] = False,
     pairs: Annotated[int, typer.Option("--pairs", min=0, help="Confusable pairs to list.")] = 5,
     few: Annotated[int, typer.Option("--few", min=1, help="A class with fewer samples is listed.")] = FEW,
+    try_lift: Annotated[
+        int | None,
+        typer.Option(
+            "--try-lift",
+            min=1,
+            help="Also try, on kept samples alone, what so many random features would bring, as 4096.",
+            show_default=False,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Show what is in a model: classes, samples, memory, how good it is, confusable pairs, classes with few.
@@ -72,7 +81,7 @@ def inspect(
         "confusable": confusable(clf, pairs),
         "few_samples": [{"label": names[i], "samples": whole(counts[i])} for i in scarce],
     }
-    expected = assessed(clf)
+    expected = assessed(clf, try_lift)
     result["expected"] = None if expected is None else asdict(expected)
     if json:
         say_json(result)
@@ -84,7 +93,7 @@ def inspect(
             ("classes", f"{len(names):,}"),
             ("samples", f"{result['samples']:,}"),
             ("features", f"{clf.n_features_in_:,}, backbone {name}"),
-            ("model", f"{clf.model}, power {clf.power_}, shrinkage {head.shrinkage:.2f}"),
+            ("model", f"{clf.model}, power {clf.power_}, {_lift(clf)}shrinkage {head.shrinkage:.2f}"),
             ("search", result["search"]["search"]),
             *((f"memory, {part}", _size(size)) for part, size in result["bytes"].items()),
             ("file", _size(result["file_bytes"])),
@@ -103,10 +112,14 @@ def inspect(
     )
 
 
-def assessed(clf: XLDA) -> Assessment | None:
+def _lift(clf: XLDA) -> str:
+    return "" if clf.lift is None else f"lift {clf.lift:,}, "
+
+
+def assessed(clf: XLDA, try_lift: int | None = None) -> Assessment | None:
     """How good it is, where that can be told."""
     try:
-        return clf.assess()
+        return clf.assess(try_lift)
     except ValueError:
         return None
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from xlda.classifier import XLDA
 
 
-def refuse_power(clf: XLDA) -> None:
-    """Refuse a classifier that is more than a layer."""
+def refuse_more_than_a_layer(clf: XLDA) -> None:
+    """Refuse a classifier that does more than a layer."""
+    if clf.lift is not None:
+        raise ValueError(
+            f"A layer cannot hold lift={clf.lift!r}. Write an ONNX graph, which can, or use to_linear for "
+            "what `lifted` gives."
+        )
     if clf.power_ is not None:
         raise ValueError(
             f"A layer cannot hold power={clf.power_!r}. Write an ONNX graph, which can, or take the power of "

@@ -11,6 +11,8 @@ from xlda.classifier import XLDA
 from xlda.extras._onnx_graph import GraphParts
 from xlda.head.linear import ScoringArrays, scoring_arrays
 from xlda.labels import Label
+from xlda.lifting import Lift
+from xlda.lifting.random_features import SLOPE
 
 
 class ExportedHead:
@@ -23,6 +25,8 @@ class ExportedHead:
         self.arrays: ScoringArrays = arrays.taken(live)
         self.labels: list[Label] = head.table.sorted()[live].tolist()
         self.power = clf.power_
+        self.lift = head.space.lift
+        self.n_inputs = head.n_inputs
 
     def checked_top_k(self, top_k: Any) -> int:
         """How many classes to give, refused where there are not so many."""
@@ -40,6 +44,8 @@ class ExportedHead:
         """Nodes from `embedding` (n, n_features) to "logits" (n, n_classes)."""
         arrays = self.arrays
         last = embedding if self.power is None else self._add_power(graph, embedding)
+        if self.lift is not None:
+            last = self._add_lift(graph, last, self.lift)
         query = graph.add("Sub", last, graph.floats(arrays.centre, "centre"), name="centred")
         if arrays.rotation is not None:
             query = graph.add("MatMul", query, graph.floats(arrays.rotation, "rotation"), name="query")
@@ -52,6 +58,14 @@ class ExportedHead:
         looked_up = graph.add("Gather", by_count, groups, axis=1, name="looked_up")
         linear = graph.add("Gemm", query, *layer, transB=1, name="linear")
         return graph.add("Add", linear, looked_up, name="logits")
+
+    def _add_lift(self, graph: GraphParts, last: str, lift: Lift) -> str:
+        """Nodes that do what `xlda.lifting.random_features` does."""
+        if lift.centre is not None:
+            last = graph.add("Sub", last, graph.floats(lift.centre, "lift_centre"), name="lift_centred")
+        directions = graph.floats(lift.directions, "lift_directions")
+        along = graph.add("Gemm", last, directions, transB=1, name="lift_along")
+        return graph.add("LeakyRelu", along, name="lifted", alpha=SLOPE)
 
     def _add_power(self, graph: GraphParts, embedding: str) -> str:
         magnitude = graph.add("Abs", embedding, name="magnitude")

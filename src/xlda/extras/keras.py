@@ -8,7 +8,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda.classifier import XLDA
-from xlda.extras._exported import refuse_power
+from xlda.extras._exported import refuse_more_than_a_layer
 from xlda.layers.layer import Layer, checked_layer
 
 
@@ -29,6 +29,6 @@ def read_layer(dense: Any, labels: Any = None) -> Layer:
 
 def to_weights(clf: XLDA) -> list[Array]:
     """Kernel and bias of the equal `Dense` layer, float32, as `set_weights` takes them."""
-    refuse_power(clf)
+    refuse_more_than_a_layer(clf)
     weight, bias = clf.to_linear()
     return [np.ascontiguousarray(weight.T, np.float32), bias.astype(np.float32)]

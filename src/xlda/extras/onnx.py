@@ -9,7 +9,7 @@ from xlda._internal.files import replaced
 from xlda.classifier import XLDA
 from xlda.extras._onnx_graph import GraphParts
 from xlda.extras._onnx_head import ExportedHead
-from xlda.layers.onnx_files import LABELS, POWER, SQUARES, read_layer, split
+from xlda.layers.onnx_files import LABELS, LIFT, POWER, SQUARES, read_layer, split
 
 __all__ = ["read_layer", "split", "write"]
 
@@ -20,8 +20,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     """The classifier as an ONNX graph from "embedding" (n, n_features) to "logits" (n, n_classes).
 
     With `top_k`, to "scores" and "indices" (n, top_k) instead, best first. The label of index i is entry i of
-    the JSON list in the metadata under "xlda.labels". The power is part of the graph, and so is what the
-    squares of a query add by the number of samples of a class: scores are exact.
+    the JSON list in the metadata under "xlda.labels". The power and the lift are part of the graph, and so is
+    what the squares of a query add by the number of samples of a class: scores are exact.
     """
     import onnx
     from onnx import TensorProto, helper
@@ -38,8 +38,7 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
             helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", k]),
             helper.make_tensor_value_info("indices", TensorProto.INT64, ["n", k]),
         ]
-    n_features = len(head.arrays.centre)
-    inputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", n_features])]
+    inputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", head.n_inputs])]
     model = helper.make_model(
         helper.make_graph(graph.nodes, "xlda", inputs, outputs, graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -48,7 +47,8 @@ def write(clf: XLDA, path: str | os.PathLike[str], top_k: int | None = None) -> 
     )
     power = {} if clf.power_ is None else {POWER: json.dumps(float(clf.power_))}
     squares = {} if head.arrays.curvature is None else {SQUARES: json.dumps(True)}
-    helper.set_model_props(model, {LABELS: json.dumps(head.labels), **power, **squares})
+    lift = {} if clf.lift is None else {LIFT: json.dumps(int(clf.lift))}
+    helper.set_model_props(model, {LABELS: json.dumps(head.labels), **power, **lift, **squares})
     onnx.checker.check_model(model)
     with replaced(path) as unfinished:
         onnx.save(model, os.fspath(unfinished))

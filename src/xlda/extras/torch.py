@@ -17,10 +17,11 @@ except ImportError:
 import numpy as np
 
 from xlda.classifier import XLDA, load
-from xlda.extras._exported import refuse_power
+from xlda.extras._exported import refuse_more_than_a_layer
 from xlda.head.head import Head
 from xlda.head.linear import scoring_arrays
 from xlda.layers.layer import Layer, checked_layer
+from xlda.lifting.random_features import SLOPE
 
 
 def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:
@@ -35,7 +36,7 @@ def read_layer(module: torch.nn.Module, labels: Any = None) -> Layer:
 
 def to_linear(clf: XLDA) -> torch.nn.Linear:
     """The equal `Linear`, float32: to deploy, or to start training end to end from."""
-    refuse_power(clf)
+    refuse_more_than_a_layer(clf)
     weight, bias = clf.to_linear()
     linear = torch.nn.Linear(weight.shape[1], len(weight))
     with torch.no_grad():
@@ -90,6 +91,10 @@ class XLDAHead(torch.nn.Module):
         if self.clf.power_ is not None:
             magnitude = x.abs().clamp_min(torch.finfo(x.dtype).tiny)  # or the gradient at 0 would be NaN
             x = x.sign() * magnitude**self.clf.power_
+        if "lift_directions" in arrays:
+            x = x if "lift_centre" not in arrays else x - arrays["lift_centre"]
+            along = torch.nn.functional.linear(x, arrays["lift_directions"])
+            x = torch.nn.functional.leaky_relu(along, SLOPE)
         x = x - arrays["centre"]
         if "rotation" in arrays:
             x = x @ arrays["rotation"]
@@ -122,6 +127,9 @@ class XLDAHead(torch.nn.Module):
         head, kind = self.clf.snapshot().head, (like.device, like.dtype)
         if head is not self._arrays_of or kind != self._kind:
             arrays = scoring_arrays(head).taken(head.table.sorted_rows)._asdict()
+            if head.space.lift is not None:
+                arrays["lift_directions"] = head.space.lift.directions
+                arrays["lift_centre"] = head.space.lift.centre
             with torch.inference_mode(False):  # so that they can be used with gradients later
                 self._arrays = {
                     name: torch.from_numpy(array).to(like.device, None if name == "groups" else like.dtype)

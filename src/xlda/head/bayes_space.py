@@ -28,6 +28,7 @@ from xlda.head.covariance import Whitening
 from xlda.head.layer_prior import LayerPrior
 from xlda.head.model_samples import kept_queries
 from xlda.head.plain_space import check_half
+from xlda.lifting import Lift
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns, Squares
 from xlda.search.protocol import OrderedClasses
@@ -55,6 +56,7 @@ class BayesSpace:
     spread: ClassSpread  # without its matrices
     crowded: bool = False  # whether there was no room for another direction
     layer: LayerPrior | None = None  # rows of a layer, which count as samples beside the real ones
+    lift: Lift | None = None  # what makes of embeddings the features that have these coordinates
 
     @classmethod
     def of(
@@ -75,6 +77,7 @@ class BayesSpace:
             table,
             spread.without_basis(),
             layer=layer,
+            lift=moments.lift,
         )
         return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
 
@@ -101,9 +104,14 @@ class BayesSpace:
         return self.rotated(self.centred(embeddings))
 
     def centred(self, embeddings: Array) -> Array:
-        """Embeddings relative to the centre."""
-        centred: Array = embeddings.astype(self.centre.dtype, copy=False) - self.centre
+        """Embeddings, or their features, relative to the centre."""
+        features = embeddings if self.lift is None else self.lift.features(embeddings)
+        centred: Array = features.astype(self.centre.dtype, copy=False) - self.centre
         return centred
+
+    def of_features(self, features: Array) -> Array:
+        """In these coordinates what is learned of embeddings."""
+        return self.rotated(features.astype(self.centre.dtype, copy=False) - self.centre)
 
     def rotated(self, centred: Array) -> Array:
         """In these coordinates what is relative to the centre."""
@@ -298,7 +306,7 @@ class BayesSpace:
             return queries, rows
 
         def kept(n: int, rng: np.random.Generator) -> Array:
-            return self.queries(kept_queries(moments, n, rng))
+            return self.of_features(kept_queries(moments, n, rng))
 
         def parts(edges: Sequence[int]) -> list[Columns]:
             return space._parts(moments, rated, edges, with_priors)

@@ -27,9 +27,11 @@ from xlda.head.covariance import (
 )
 from xlda.head.layer_prior import fitted_prior, with_layer_directions
 from xlda.head.layer_rows import FittedLayerRows, LayerRows
+from xlda.head.lifted_shrinkage import shrinkage_for
 from xlda.head.model_samples import kept_queries, sampled_queries
 from xlda.head.plain_space import PlainSpace
 from xlda.labels import LabelTable
+from xlda.lifting.lift import AT_ONCE
 from xlda.moments import Moments
 from xlda.moments.kept_spread import KeptSpread
 from xlda.search.class_rows import ClassRows
@@ -69,6 +71,15 @@ class Head:
         return self.space.centre
 
     @property
+    def n_inputs(self) -> int:
+        """Numbers in an embedding."""
+        return len(self.centre) if self.space.lift is None else self.space.lift.n_inputs
+
+    def of_features(self) -> Head:
+        """The same head where it is given what its lift makes of embeddings."""
+        return replace(self, space=replace(self.space, lift=None))
+
+    @property
     def n_rows(self) -> int:
         """Rows of the model, the empty ones included."""
         return len(self.table.names)
@@ -92,7 +103,12 @@ class Head:
 
         Where the search says so, rows that it did not look at have -inf, or NaN for a logit of 0.
         """
-        queries = self.space.queries(embeddings)
+        scores = np.full((len(embeddings), self.n_rows), -np.inf, self.centre.dtype)
+        for some in self._blocks(embeddings):
+            scores[some] = self._scores(self.space.queries(embeddings[some]))
+        return scores
+
+    def _scores(self, queries: Array) -> Array:
         rows, entries = self.changed.newest
         n_settled = len(self.index.rows)
         scores = np.full((len(queries), self.n_rows), -np.inf, queries.dtype)
@@ -104,15 +120,24 @@ class Head:
 
     def top(self, embeddings: Array, k: int) -> tuple[Rows, Array]:
         """The `k` best rows and their scores, each (n, k), best first; of equals the lower row first."""
-        return self.top_of_queries(self.space.queries(embeddings), k)
+        found = [
+            self.top_of_queries(self.space.queries(embeddings[some]), k) for some in self._blocks(embeddings)
+        ]
+        rows, scores = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        return rows, scores
 
     def top_and_unknown(self, embeddings: Array, k: int) -> tuple[Rows, Array, Array]:
         """The same, and what a class without samples would score, (n,), float64: 0 where it cannot tell."""
         if not isinstance(self.space, BayesSpace):
             return *self.top(embeddings, k), np.zeros(len(embeddings))
-        centred = self.space.centred(embeddings)
-        queries = self.space.rotated(centred)
-        unknown = self.space.unknown_scores(centred, queries)
+        found = [self._top_and_unknown(self.space, embeddings[some], k) for some in self._blocks(embeddings)]
+        rows, scores, unknown = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        return rows, scores, unknown
+
+    def _top_and_unknown(self, space: BayesSpace, embeddings: Array, k: int) -> tuple[Rows, Array, Array]:
+        centred = space.centred(embeddings)
+        queries = space.rotated(centred)
+        unknown = space.unknown_scores(centred, queries)
         return *self.top_of_queries(queries, k), unknown
 
     def top_of_queries(self, queries: Array, k: int) -> tuple[Rows, Array]:
@@ -173,7 +198,9 @@ class Head:
 
     def common_term(self, embeddings: Array) -> Array:
         """What the logits of all rows have in common, shape (n,), float64."""
-        return self.space.common_term(embeddings) - (self.log_total or 0.0)
+        found = [self.space.common_term(embeddings[some]) for some in self._blocks(embeddings)]
+        term: Array = found[0] if len(found) == 1 else np.concatenate(found)
+        return term - (self.log_total or 0.0)
 
     def all_rows(self) -> ClassRows:
         """All rows, the changed ones among the others, and in the coordinates of queries: O(C d)."""
@@ -245,6 +272,12 @@ class Head:
 
     # -- how it works
 
+    def _blocks(self, embeddings: Array) -> list[slice]:
+        """All embeddings at once; where their features are wider than they are, some at a time."""
+        if self.space.lift is None or len(embeddings) <= AT_ONCE:
+            return [slice(None)]
+        return [slice(start, start + AT_ONCE) for start in range(0, len(embeddings), AT_ONCE)]
+
     def _widened(self, rows: ClassRows) -> ClassRows:
         """Rows in all coordinates of queries; they are 0 along directions that came later."""
         missing = self.space.width - rows.width
@@ -291,6 +324,7 @@ def new_head(
     hardly any samples, it is plain LDA.
     """
     covariance, with_priors = moments.covariance(), priors == "empirical"
+    shrinkage = shrinkage_for(shrinkage, moments, covariance)
     last = None if previous is None else previous.index
     wanted = _Wanted(
         moments, covariance, len(table.names), shrinkage, target, with_priors, search, last, layer_rows
@@ -328,6 +362,7 @@ def spread_to_keep(moments: Moments, shrinkage: Shrinkage, target: Target) -> Ke
     covariance = moments.covariance()
     if not _can_tell(moments, covariance, None):
         return None
+    shrinkage = shrinkage_for(shrinkage, moments, covariance)
     factor, _ = covariance_factor(covariance, moments.dof, shrinkage, target)
     assert factor is not None  # there is variance
     whitening = Whitening.by(factor)
@@ -367,7 +402,7 @@ def _plain(wanted: _Wanted) -> tuple[PlainSpace, float, Index, FittedLayerRows |
     inverse64, used = inverse_covariance(wanted.covariance, moments.dof, wanted.shrinkage, wanted.target)
     dtype = moments.dtype
     centre = moments.centre().astype(dtype)
-    space = PlainSpace(centre, inverse64.astype(dtype), inverse64 @ centre)
+    space = PlainSpace(centre, inverse64.astype(dtype), inverse64 @ centre, moments.lift)
     new = space.all_rows(moments, n_rows, wanted.with_priors)
     fitted = None
     if layer_rows is not None:
@@ -385,7 +420,7 @@ def _plain(wanted: _Wanted) -> tuple[PlainSpace, float, Index, FittedLayerRows |
         return sampled_queries(moments, centre, n, rng)
 
     def kept(n: int, rng: np.random.Generator) -> Array:
-        return space.queries(kept_queries(moments, n, rng))
+        return space.of_features(kept_queries(moments, n, rng))
 
     rows = ClassRows((new.weights,), new.bias)
     classes = Classes(rows, new.half_norms, space.inverse, centre, means, draw, kept, space.queries)

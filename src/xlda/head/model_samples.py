@@ -73,6 +73,8 @@ def sampled_queries(moments: Moments, centre: Array, n: int, rng: np.random.Gene
 def kept_queries(moments: Moments, n: int, rng: np.random.Generator) -> Array:
     """At most `n` of the samples kept for checking, (m, d), as far from the mean of a class as new ones are.
 
+    With a lift, it is features that are given.
+
     Real samples lie farther out than what is drawn from a model, some of them far farther. One of k that made
     a mean is nearer to it than a new one would be: by sqrt((k - 1) / (k + 1)).
     """
@@ -82,7 +84,7 @@ def kept_queries(moments: Moments, n: int, rng: np.random.Generator) -> Array:
     some = np.sort(rng.permutation(some)[:n])
     means = moments.means_from(np.zeros(moments.n_features), kept.rows[some])
     apart = np.sqrt((counts[some] + 1) / (counts[some] - 1))[:, None]
-    queries: Array = means + (kept.embeddings[some] - means) * apart
+    queries: Array = means + (moments.lifted(kept.embeddings[some]) - means) * apart
     return queries.astype(moments.dtype)
 
 

@@ -15,6 +15,7 @@ from xlda._internal.arrays import Array, Rows
 from xlda._internal.one_thread import few_times
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.changed_rows import NewRows
+from xlda.lifting import Lift
 from xlda.moments import Moments
 
 ROWS_AT_ONCE = 1024  # classes whose weights are computed in one product
@@ -27,6 +28,7 @@ class PlainSpace:
     centre: Array  # (n_features,)
     inverse: Array  # (n_features, n_features), of the shrunk covariance
     centre_weight: Array  # inverse times centre, float64: what `common_term` needs, once a head
+    lift: Lift | None = None  # what makes of embeddings the features that this is the space of
 
     @property
     def width(self) -> int:
@@ -40,13 +42,18 @@ class PlainSpace:
 
     def queries(self, embeddings: Array) -> Array:
         """Embeddings as the rows of this space take them."""
-        queries: Array = embeddings.astype(self.centre.dtype, copy=False) - self.centre
+        return self.of_features(embeddings if self.lift is None else self.lift.features(embeddings))
+
+    def of_features(self, features: Array) -> Array:
+        """The same of what is learned of embeddings."""
+        queries: Array = features.astype(self.centre.dtype, copy=False) - self.centre
         return queries
 
     def common_term(self, embeddings: Array) -> Array:
         """What the logits of all rows have in common, shape (n,), float64."""
         weight, bias = self.common
-        term: Array = embeddings.astype(np.float64, copy=False) @ weight + bias
+        features = embeddings if self.lift is None else self.lift.features(embeddings)
+        term: Array = features.astype(np.float64, copy=False) @ weight + bias
         return term
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.section import Section, Tensors
+from xlda._internal.triangles import n_packed, packed, unpacked
 from xlda.head.bayes_space import MOST_DIRECTIONS, BayesSpace
 from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.head.class_spread import ClassSpread, LeftOut
@@ -72,7 +73,7 @@ def _space_to_tensors(space: BayesSpace, columns: list[Columns]) -> Tensors:
     spread, squares = space.spread, columns[0].squares
     return {
         "centre": space.centre,
-        "whitening": space.whitening,
+        "whitening": space.whitening if space.lift is None else packed(space.whitening),
         "basis": space.basis,
         "rotation": space.rotation[:, : space.n_coordinates].T,
         "probe": space.probe.T,
@@ -229,7 +230,11 @@ def _space(section: Section, moments: Moments, n_rows: int) -> tuple[BayesSpace,
         None if left_out is None else LeftOut(*map(float, left_out)),
         section.number("outside"),
     )
-    whitening, directions = section.tensor("whitening", (dtype,), (d, d)), np.empty((d, 0), dtype)
+    if moments.lift is None:
+        whitening = section.tensor("whitening", (dtype,), (d, d))
+    else:
+        whitening = unpacked(section.tensor("whitening", (dtype,), (n_packed(d),)), d, symmetric=False)
+    directions = np.empty((d, 0), dtype)
     rotation = section.tensor("rotation", (dtype,), (n, d)).T
     if section.version == IN_USE:
         directions = section.tensor("directions", (dtype,), (None, d)).T
@@ -246,6 +251,7 @@ def _space(section: Section, moments: Moments, n_rows: int) -> tuple[BayesSpace,
         CountTable.in_order(psi, counts, dtype),
         spread,
         crowded=section.info.get("crowded") is True,
+        lift=moments.lift,
     )
     return space, groups
 

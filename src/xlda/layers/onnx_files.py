@@ -22,6 +22,7 @@ from xlda._internal.files import replaced
 from xlda.layers.layer import Layer, checked_layer
 
 LABELS, POWER, SQUARES = "xlda.labels", "xlda.power", "xlda.squares"  # in the metadata, as JSON
+LIFT = "xlda.lift"
 AFTER = ("Softmax", "LogSoftmax", "Identity")  # may follow the layer: the best class stays the best
 
 
@@ -31,10 +32,12 @@ def read_layer(path: str | os.PathLike[str], labels: Any = None) -> Layer:
     A Softmax after it is passed over, and a constant added before it becomes part of the bias. Labels are
     those that `write` wrote, unless others are given.
     """
-    model, ours = open_model(path), (LABELS, POWER, SQUARES)
+    model, ours = open_model(path), (LABELS, POWER, LIFT, SQUARES)
     known = {prop.key: json.loads(prop.value) for prop in model.metadata_props if prop.key in ours}
     if POWER in known:
         raise ValueError(f"{path} takes the power {known[POWER]} of its input first: it is not a layer.")
+    if LIFT in known:
+        raise ValueError(f"{path} makes {known[LIFT]} features of its input first: it is not a layer.")
     if SQUARES in known:
         raise ValueError(f"{path} uses the squares of its input, too: it is not a layer.")
     _, weight, bias = _last_layer(model, Path(path))

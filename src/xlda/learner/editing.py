@@ -52,8 +52,9 @@ class Editing(Learned):
     def class_moments(self, label: Label) -> tuple[float, Array]:
         """Count and mean (n_features,) of a class: all that has to be kept to undo its end.
 
-        The mean is float64, of the embeddings as they are learned, that is after the power (`power_`); NaN
-        for a class without samples. `split_class` and `restore_class` take both.
+        The mean is float64, of the embeddings as they are learned, that is after the power (`power_`), and of
+        their features where there is a lift; NaN for a class without samples. `split_class` and
+        `restore_class` take both.
         """
         with self._locked("class_moments") as model:
             return block_of(model.moments, int(model.labels.rows([one_label(label)])[0]))
@@ -83,4 +84,4 @@ class Editing(Learned):
 
     def _block(self, model: Model, count: float, mean: ArrayLike) -> tuple[float, Array]:
         dtype = np.dtype(np.float16) if self.precision == "half" else model.moments.dtype
-        return checked_block(count, mean, self.n_features_in_, dtype)
+        return checked_block(count, mean, model.moments.n_features, dtype)

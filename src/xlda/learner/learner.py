@@ -30,7 +30,7 @@ from xlda.model import Model
 from xlda.model_file import SaveView
 from xlda.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
-from xlda.parameters import check_mergeable, check_parameters, learning_parameters
+from xlda.parameters import check_mergeable, check_parameters, learning_parameters, lift_for
 from xlda.predictor.calibrating import Calibrating
 from xlda.predictor.snapshot import Snapshot
 from xlda.search import Search
@@ -68,6 +68,9 @@ class Learner(Editing, Calibrating):
         check_samples: int = 2048,
         like: Like = "visit",
         background: bool = False,
+        lift: int | None = None,
+        lift_seed: int = 0,
+        lift_centre: ArrayLike | None = None,
     ) -> None:
         self.model = model
         self.shrinkage = shrinkage
@@ -82,6 +85,9 @@ class Learner(Editing, Calibrating):
         self.check_samples = check_samples
         self.like = like
         self.background = background
+        self.lift = lift
+        self.lift_seed = lift_seed
+        self.lift_centre = lift_centre
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; none of them has parameters of its own, so `deep` changes nothing."""
@@ -231,6 +237,8 @@ class Learner(Editing, Calibrating):
         check_parameters(clf)
         if clf.rule != "exact":
             raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
+        if clf.lift is not None:
+            raise ValueError(f"from_linear needs lift=None: a layer's rows are not lifted; got {clf.lift!r}.")
         clf.n_features_in_ = layer.weight.shape[1]
         clf.power_ = None if clf.power == "auto" else clf.power
         clf._start(Labels(layer.labels))
@@ -242,10 +250,11 @@ class Learner(Editing, Calibrating):
         """Weights (n_classes, n_features) and bias (n_classes,) of the equal fully connected layer, float64.
 
         Rows are in the order of `classes_`. `decision_function` is X @ weights.T + bias, before the
-        difference taken for two classes. With a power (`power_`), X stands for the embeddings after it. The
-        covariance is renewed first. Where model="bayes" and classes have different numbers of samples, no
-        layer is equal: it is the one that comes nearest on the queries X (n_samples, n_features), some
-        hundred of which suffice, or else on drawn ones, and a warning says how often it differs.
+        difference taken for two classes. With a power (`power_`) or a lift, X stands for what `lifted` gives,
+        and there is a column of weights for each of its features. The covariance is renewed first. Where
+        model="bayes" and classes have different numbers of samples, no layer is equal: it is the one that
+        comes nearest on the queries X (n_samples, n_features), some hundred of which suffice, or else on
+        drawn ones, and a warning says how often it differs.
         """
         return self._linear(X)[:2]
 
@@ -278,7 +287,7 @@ class Learner(Editing, Calibrating):
             embeddings = checked_embeddings(self, X, self.power_, min_samples=1)
         else:
             with self._locked("audit") as model:
-                embeddings = drawn_for_audit(model, head, n)
+                embeddings, head = drawn_for_audit(model, head, n), head.of_features()
         return audited(head, embeddings, X is None, self.memory())
 
     def memory(self) -> dict[str, int]:
@@ -338,7 +347,9 @@ class Learner(Editing, Calibrating):
     def _start(self, labels: Labels | None = None) -> None:
         kind = PublishedMoments if self.rule == "slda" else Moments
         kept = self.check_samples if self.rule == "exact" else 0
-        moments = kind(self.n_features_in_, half=self.precision == "half", check_samples=kept)
+        lift = lift_for(self, self.n_features_in_)
+        width = self.n_features_in_ if lift is None else lift.width
+        moments = kind(width, half=self.precision == "half", check_samples=kept, lift=lift)
         self._model = Model(moments, labels)
         self.backbone_, self.batch_keys_ = None, []
         self.class_ids_, self.log_position_ = {}, None

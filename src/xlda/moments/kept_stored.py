@@ -22,7 +22,7 @@ def kept_from_section(section: Section, moments: Moments, most: int) -> KeptSamp
     section.check_tensors(*names)
     rows = section.tensor("rows", (np.int64,), (None,))
     n = len(rows)
-    section.tensor("embeddings", (np.float16, np.float32), (n, moments.n_features))
+    section.tensor("embeddings", (np.float16, np.float32), (n, moments.n_inputs))
     weights = section.tensor("weights", (np.float64,), (n,))
     for name, length in (("ids", n), ("groups", n), ("hashes", None), ("limits", None), ("cutoff", 1)):
         section.tensor(name, (np.int64,), (moments.n_classes if length is None else length,))

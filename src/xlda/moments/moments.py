@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.growing import copied, lengthened
 from xlda._internal.interrupts import interrupt_afterwards
+from xlda.lifting.lift import AT_ONCE, Lift
 from xlda.moments.batch_update import EMPTY, BatchUpdate, first_samples, left, working_memory
 from xlda.moments.forgetting import ForgetError
 from xlda.moments.kept_samples import KeptSamples
@@ -37,7 +38,8 @@ class Moments:
     Learning one sample costs O(d), and its share of a symmetric rank-k product every few thousand samples.
     Means are kept in the precision of the widest embeddings seen (float32 or float64), or as float16 on
     request, relative to a point near the first of them, so that an offset common to all embeddings costs no
-    accuracy; the scatter is always float64.
+    accuracy; the scatter is always float64. With a `lift`, samples come as embeddings and are learned as its
+    features, which `n_features` counts; embeddings are kept for checking.
 
     Arguments are trusted to be finite and of the right shape; `XLDA` checks them.
 
@@ -53,9 +55,11 @@ class Moments:
            [0., 0.]])
     """
 
-    def __init__(self, n_features: int, half: bool = False, check_samples: int = 0) -> None:
-        self.n_features = n_features
-        self.kept = KeptSamples(n_features, check_samples)  # to check with, never to learn from
+    def __init__(
+        self, n_features: int, half: bool = False, check_samples: int = 0, lift: Lift | None = None
+    ) -> None:
+        self.n_features, self.lift = n_features, lift
+        self.kept = KeptSamples(self.n_inputs, check_samples)  # to check with, never to learn from
         self._n_classes = 0
         self._n_samples = 0
         self._counts = np.zeros(0)
@@ -79,6 +83,15 @@ class Moments:
         """Precision of all arithmetic: float32, or float64 once a float64 embedding was seen."""
         self.check_whole()
         return self._origin.dtype
+
+    @property
+    def n_inputs(self) -> int:
+        """Numbers in an embedding."""
+        return self.n_features if self.lift is None else self.lift.n_inputs
+
+    def lifted(self, embeddings: Array) -> Array:
+        """What is learned of embeddings: they themselves, or their features."""
+        return embeddings if self.lift is None else self.lift.features(embeddings)
 
     @property
     def n_classes(self) -> int:
@@ -202,7 +215,7 @@ class Moments:
         weights: ArrayLike | None = None,
         groups: Array | None = None,
     ) -> None:
-        """Add samples: `embeddings` (n, n_features), `rows` (n,), `weights` (n,), positive.
+        """Add samples: `embeddings` (n, n_inputs), `rows` (n,), `weights` (n,), positive.
 
         `groups` (n,), whole numbers, say which of them belong together; they are kept for checking.
         """
@@ -294,7 +307,7 @@ class Moments:
         with self._changing():
             frozen_dof, dof = self._frozen_dof, self.dof if self.n_seen else 0.0
             self._frozen_dof = dof  # so that only counts and means learn
-            self._absorb(means, rows, np.full(len(rows), weight), sign=1)
+            self._absorb_features(means, rows, np.full(len(rows), weight), sign=1)
             self._frozen_dof = frozen_dof
             self._n_samples -= len(rows)
             self._dof_of_dropped = dof - (self.total - self.n_seen)
@@ -359,18 +372,25 @@ class Moments:
             return
         if len(rows) <= CAPACITY:
             self._scatter.fold_some()
-        self.widen(embeddings.dtype)
-        if not self._has_origin:
-            self._set_origin(origin_for(embeddings))
-        if len(rows) <= ONE_BY_ONE:
-            for number, row in enumerate(rows.tolist()):
-                self._absorb_one(embeddings[number], row, 1.0 if weights is None else weights[number], sign)
-        else:
-            each = np.ones(len(rows)) if weights is None else weights
-            self._absorb_many(embeddings, self._shift, rows, each, sign)
-        self._n_samples = max(self._n_samples + sign * len(rows), 0)
+        at_once = len(rows) if self.lift is None else AT_ONCE
+        for start in range(0, len(rows), at_once):
+            some = slice(start, start + at_once)
+            features = self.lifted(embeddings[some])
+            self._absorb_features(features, rows[some], None if weights is None else weights[some], sign)
         if sign < 0 and not self._counts.any() and not self._dof_of_dropped and not self.frozen:
             self._scatter.clear()  # nothing is left, not even rounding
+
+    def _absorb_features(self, features: Array, rows: Rows, weights: Array | None, sign: int) -> None:
+        self.widen(features.dtype)
+        if not self._has_origin:
+            self._set_origin(origin_for(features))
+        if len(rows) <= ONE_BY_ONE:
+            for number, row in enumerate(rows.tolist()):
+                self._absorb_one(features[number], row, 1.0 if weights is None else weights[number], sign)
+        else:
+            each = np.ones(len(rows)) if weights is None else weights
+            self._absorb_many(features, self._shift, rows, each, sign)
+        self._n_samples = max(self._n_samples + sign * len(rows), 0)
 
     def _absorb_one(self, embedding: Array, row: int, weight: float, sign: int) -> None:
         """One sample: the formula of one row, without the cost of a batch."""
@@ -458,27 +478,6 @@ class Moments:
         if self.kept_spread is not None:
             numbers |= {"spread_size": self.kept_spread.size, "spread_share": self.kept_spread.share}
         return tensors, numbers
-
-    @classmethod
-    def from_arrays(cls, tensors: dict[str, Array], numbers: dict[str, Any]) -> Self:
-        """What `to_arrays` gave, as moments again. They keep the tensors, and change them."""
-        offsets = tensors["offsets"]
-        moments = cls(offsets.shape[1], half=offsets.dtype == np.float16)
-        moments._origin = tensors["origin"]
-        moments._n_classes = len(offsets)
-        moments._counts, moments._offsets, moments._n_seen = tensors["counts"], offsets, None
-        moments._set_origin(tensors["origin"])
-        moments._scatter = Scatter(moments.n_features, moments._origin.dtype)
-        moments._scatter.replace(tensors["scatter"])
-        moments._has_origin = bool(moments._counts.any())
-        moments._n_samples = numbers["n_samples"]
-        moments._dof_of_dropped = numbers["dof_of_dropped"]
-        moments._frozen_dof = numbers["frozen_dof"]
-        if "spread" in tensors:
-            moments.kept_spread = KeptSpread(
-                tensors["spread"], numbers["spread_size"], numbers["spread_share"]
-            )
-        return moments
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_whole()

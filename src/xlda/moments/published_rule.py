@@ -34,13 +34,13 @@ class PublishedMoments(Moments):
             raise ValueError("The published rule has no sample weights. Use rule='exact'.")
         super().update(embeddings, rows, groups=groups)
 
-    def _absorb(self, embeddings: Array, rows: Rows, weights: ArrayLike | None, sign: int) -> None:
+    def _absorb_features(self, features: Array, rows: Rows, weights: ArrayLike | None, sign: int) -> None:
         """Add samples in the order given. With S = t Sigma, the rule reads S += t/(t+1) r r^T."""
-        self.widen(embeddings.dtype)
+        self.widen(features.dtype)
         self.grow(int(rows.max(initial=-1)) + 1)
         self._keep_for_views(rows)
         self._n_seen = None
-        for embedding, row in zip(embeddings, rows, strict=True):
+        for embedding, row in zip(features, rows, strict=True):
             residual = embedding.astype(self.dtype) - self._offsets[row]
             if not self.frozen:
                 scale = (self._n_samples / (self._n_samples + 1)) ** 0.5

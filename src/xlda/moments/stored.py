@@ -6,10 +6,14 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.section import Section
+from xlda._internal.triangles import n_packed, packed, unpacked
+from xlda.lifting import Lift
 from xlda.moments.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
+from xlda.moments.restored import restored
 
-NAME, VERSION = "moments", 2  # the second may have the spread of class means
+NAME, VERSION = "moments", 3  # the second may have the spread of class means
+WHOLE, HALF = 2, 3  # the version by whether the scatter is a matrix, or half of it, as that of a lift is
 OF_RULE: dict[str, type[Moments]] = {"exact": Moments, "slda": PublishedMoments}
 ROWS_AT_ONCE = 256  # of the scatter, that are compared
 TENSORS = ("counts", "origin", "offsets", "scatter")
@@ -20,10 +24,13 @@ def moments_to_section(moments: Moments) -> Section:
     """All that was learned. Tensors may be no copies: nobody may learn until they are written."""
     tensors, numbers = moments.to_arrays()
     below = bool((np.diag(tensors["scatter"]) < 0).any())
-    return Section(NAME, VERSION, tensors, {**numbers, "below_zero": below})
+    if moments.lift is None:
+        return Section(NAME, WHOLE, tensors, {**numbers, "below_zero": below})
+    tensors["scatter"] = packed(tensors["scatter"])
+    return Section(NAME, HALF, tensors, {**numbers, "below_zero": below})
 
 
-def moments_from_section(section: Section, rule: str) -> Moments:
+def moments_from_section(section: Section, rule: str, lift: Lift | None = None) -> Moments:
     """Moments by this rule; what cannot be some is a ValueError that says why, as a part of a sentence."""
     has_spread = SPREAD in section.tensors
     section.check_tensors(*TENSORS, *([SPREAD] if has_spread else []))
@@ -31,9 +38,9 @@ def moments_from_section(section: Section, rule: str) -> Moments:
     n_classes, n_features = offsets.shape
     counts = section.tensor("counts", (np.float64,), (n_classes,))
     origin = section.tensor("origin", (np.float32, np.float64), (n_features,))
-    scatter = section.tensor("scatter", (np.float64,), (n_features, n_features))
     if not n_features:
         raise ValueError("it has no features")
+    scatter = _scatter(section, n_features)
     if offsets.dtype not in (origin.dtype, np.float16):
         raise ValueError(f"its offsets are of {offsets.dtype}, its origin of {origin.dtype}")
     _check_counts(counts)
@@ -45,7 +52,20 @@ def moments_from_section(section: Section, rule: str) -> Moments:
     }
     if has_spread:
         numbers |= _spread(section, n_features)
-    return OF_RULE[rule].from_arrays(section.tensors, numbers)
+    return restored(OF_RULE[rule], {**section.tensors, "scatter": scatter}, numbers, lift)
+
+
+def check_width(section: Section, width: int) -> None:
+    """Refuse moments of other than so many features, before anything is made for these."""
+    section.tensor("offsets", (np.float16, np.float32, np.float64), (None, width))
+    section.tensor("scatter", (np.float64,), (n_packed(width),))
+
+
+def _scatter(section: Section, n_features: int) -> Array:
+    if section.version < HALF:
+        return section.tensor("scatter", (np.float64,), (n_features, n_features))
+    half = section.tensor("scatter", (np.float64,), (n_packed(n_features),))
+    return unpacked(half, n_features, symmetric=True)
 
 
 def _check_counts(counts: Array) -> None:

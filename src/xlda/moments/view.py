@@ -9,6 +9,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda.moments.moments import Moments
+from xlda.moments.restored import restored
 
 
 class MomentsView(Moments):
@@ -21,7 +22,7 @@ class MomentsView(Moments):
 
     def __init__(self, moments: Moments, with_covariance: bool) -> None:
         moments.check_whole()
-        super().__init__(moments.n_features, moments.half)
+        super().__init__(moments.n_features, moments.half, lift=moments.lift)
         self._n_classes, self._n_samples = moments.n_classes, moments.n_samples
         self._counts, self._n_seen = moments.counts, moments.n_seen
         self._origin, self._has_origin = moments._origin, moments._has_origin
@@ -60,7 +61,7 @@ class MomentsView(Moments):
 
     def copied(self) -> Moments:
         """Moments that can learn and forget, apart from those that this is a view of."""
-        moments = Moments.from_arrays(*self.to_arrays())
+        moments = restored(Moments, *self.to_arrays(), self.lift)
         moments.kept = self.kept
         return moments
 

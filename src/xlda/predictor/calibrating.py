@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -20,9 +21,11 @@ from xlda.calibration.calibration import FEWEST, GROWN, Calibration
 from xlda.calibration.confirmed import confirmed_evidence
 from xlda.calibration.figures import TEMPERATURE, shares
 from xlda.calibration.folds import BEST
+from xlda.calibration.lift_trial import LiftTrial
 from xlda.head.head import Head
 from xlda.inputs import checked_embeddings
 from xlda.labels import Label
+from xlda.lifting import Lift
 from xlda.model import Model
 from xlda.moments import Moments
 from xlda.moments.view import MomentsView
@@ -114,12 +117,16 @@ class Calibrating(Predictor):
             enough = moments.n_seen > 1 and len(moments.kept) >= FEWEST
             return enough and (last is None or moments.weight_learned > GROWN * last.learned)
 
-    def assess(self) -> Assessment:
+    def assess(self, try_lift: int | None = None) -> Assessment:
         """How good the classifier is, which classes are confused, and which need more samples. `print` it.
 
         Measured on the samples kept for checking, which calibrates if that was never done; with fewer than
         ten samples a class, those taken out are missed, and it is at least as good as that. Where no samples
         were kept, it is estimated from distances between class means and from counts.
+
+        With `try_lift=4096`, it also says what `lift=4096` would bring: both ways are tried on the kept
+        samples alone, each asked for as if not learned, by plain LDA. That takes some seconds. Nothing is
+        said where fewer than 200 are kept, of fewer than ten classes, or of fewer than three a class.
         """
         calibration, head = self._current_calibration(), self._current_head()
         if not head.knows_the_unknown:
@@ -129,7 +136,11 @@ class Calibrating(Predictor):
         with self._locked("assess") as model:
             rows = np.flatnonzero(model.moments.counts[: head.n_rows])
             counts, learned = model.moments.counts_of(rows), model.moments.weight_learned
-        return Assessment.of(head, calibration, rows, counts, learned)
+            kept = model.moments.kept.samples() if try_lift else None
+        found = Assessment.of(head, calibration, rows, counts, learned)
+        if kept is None or try_lift is None:
+            return found
+        return replace(found, lift=LiftTrial.of(kept, Lift(head.n_inputs, try_lift)))
 
     def _labels_without(
         self,

@@ -173,6 +173,14 @@ class Predictor:
         self._require_unknown(asked.head)
         return novelty(asked.beside_unknown)
 
+    def lifted(self, X: ArrayLike) -> Array:
+        """What is learned of samples: embeddings after the power, or their `lift` random features.
+
+        Of shape (n_samples, n_features), or (n_samples, lift): what `to_linear` gives a layer of.
+        """
+        embeddings, lift = checked_embeddings(self, X, self.power_), self._current_head().space.lift
+        return embeddings if lift is None else lift.features(embeddings)
+
     def _uncalibrated(self, X: ArrayLike) -> Array:
         """Logarithms of probabilities, by the logits alone."""
         from scipy.special import log_softmax  # which takes long to import

@@ -30,7 +30,7 @@ class Snapshot(Predictor):
         self.calibration, self.like = calibration, like
         self.power = self.power_ = power
         self.feature_names = feature_names
-        self.n_features_in_ = len(head.centre)
+        self.n_features_in_ = head.n_inputs
         if feature_names is not None:
             self.feature_names_in_ = feature_names
 

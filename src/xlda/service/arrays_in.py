@@ -93,7 +93,9 @@ def _check_list(content: bytes) -> None:
         raise Problem(422, "The body is not a .npz file that can be read, as numpy.savez writes it.")
 
 
-def embeddings_of(array: Array, width: int | None, power: float | None, half: bool = False) -> Array:
+def embeddings_of(
+    array: Array, width: int | None, power: float | None, half: bool = False, lifted: bool = False
+) -> Array:
     """Embeddings (n, d) of float32, which can be learned and asked for."""
     if array.dtype not in FLOATS or array.ndim != 2:
         raise Problem(
@@ -112,7 +114,7 @@ def embeddings_of(array: Array, width: int | None, power: float | None, half: bo
     with np.errstate(over="ignore"):
         embeddings = np.ascontiguousarray(array, np.float32)
     try:
-        prepared(embeddings, power, half)
+        prepared(embeddings, power, half, lifted)
     except ValueError as error:
         raise Problem(422, _first_sentence(error)) from error
     return embeddings

@@ -242,8 +242,8 @@ def _taught_samples(service: Service, content: bytes) -> tuple[list[NewSample], 
     arrays, engine = read_npz(content, service.limits.unpacked), service.engine
     machine = engine.machine
     power = getattr(machine.classifier, "power_", None)
-    half = machine.classifier.precision == "half"
-    embeddings = embeddings_of(arrays["embedding"], machine.width, power, half)
+    half, lifted = machine.classifier.precision == "half", machine.classifier.lift is not None
+    embeddings = embeddings_of(arrays["embedding"], machine.width, power, half, lifted)
     texts = texts_of_array(arrays["label"], len(embeddings), "label")
     clean = {text: clean_label(text, engine.book) for text in set(texts)}
     groups: list[str | None] = [None] * len(embeddings)

@@ -69,7 +69,10 @@ class Machine:
     def in_model_space(self, embeddings: Array) -> Array:
         """Embeddings as the moments have them, float64."""
         power = getattr(self.classifier, "power_", None)
-        return prepared(np.asarray(embeddings, np.float32), power).astype(np.float64)
+        found = prepared(np.asarray(embeddings, np.float32), power)
+        if self.is_started:
+            found = self.classifier._model.moments.lifted(found)
+        return found.astype(np.float64)
 
     def block(self, class_id: str) -> Block | None:
         """All samples of a class as one; None where it has none."""

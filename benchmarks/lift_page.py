@@ -1,0 +1,130 @@
+"""Writes docs/lift.md from what benchmarks/lift_cost.py measured.
+
+python benchmarks/lift_page.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import machine
+from markdown import duration, table
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "lift.md"
+COST = HERE / "results" / "lift_cost.json"
+
+INTRODUCTION = """\
+# Random features: `lift=`
+
+`XLDA(lift=4096)` learns 4,096 random features of each embedding in its place. Classes that no linear way
+tells apart among the embeddings may well be told apart among so many bent ones. That pays where classes have
+dozens of samples each, from which the covariance of so many features can be known.
+
+- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Which directions, the seed
+  says: `lift_seed`. They are made of the raw words of a published generator by whole numbers alone, so they
+  are the same on every machine. A file has the seed and a checksum, and loading compares that.
+- Nothing of them depends on data. So order, batches and merging still do not matter, and samples can be
+  forgotten. Classifiers of the same lift can be merged, others are refused.
+- The power comes first and is chosen by the embeddings (`power="auto"`). Samples that are kept for checking
+  are embeddings, not features.
+- `shrinkage="auto"` is another number here: features are many more than the directions in which samples vary,
+  so the prior is worth 20 samples for each of these; [math.md](math.md#random-features) has it.
+- `to_linear` gives the layer over the features, which `lifted` gives. An ONNX graph has the lift in it, and
+  so has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
+
+**When to use it.** `assess(try_lift=4096)`, or `xlda inspect shop.xlda --try-lift 4096`, tries it on the
+samples that were kept, and says what it brings with an interval of 95 %. It tries plain LDA of these samples
+alone, so in a model that has learned many more it is too careful about the lift.
+
+## What it costs
+"""
+
+
+def write() -> None:
+    """The page."""
+    PAGE.write_text(page(json.loads(COST.read_text())))
+
+
+def page(results: dict[str, Any]) -> str:
+    """All of it."""
+    parts = {"learning": learning, "predicting": predicting, "sizes": sizes}
+    found = [f"{part(results[name]['found'])}\n" for name, part in parts.items()]
+    measured = machine.in_words(results["learning"]["machine"])
+    return "\n".join([INTRODUCTION, *found, f"Made by `python benchmarks/lift_cost.py` on {measured}.\n"])
+
+
+def learning(found: dict[str, Any]) -> str:
+    """Beside what cannot be done without."""
+    times = {name: median(seconds) / found["samples"] for name, seconds in found["seconds"].items()}
+    rounds = zip(*(found["seconds"][name] for name in ("xlda", "product", "rank-k")), strict=True)
+    ratio = median(own / (product + rank) for own, product, rank in rounds)
+    rows = [
+        ["the product that makes the features", f"{1e6 * times['product']:.0f}"],
+        ["a symmetric rank-k product for each batch", f"{1e6 * times['rank-k']:.0f}"],
+        ["XLDA, all of it", f"{1e6 * times['xlda']:.0f}"],
+    ]
+    return (
+        f"Learning {found['samples']:,} samples of {found['classes']:,} classes with `lift={found['width']}`, "
+        f"in batches of {found['batch']}, takes {ratio:.2f} times as long as the two products that cannot be "
+        f"done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
+        + table(["", "µs a sample"], rows)
+    )
+
+
+def predicting(found: dict[str, Any]) -> str:
+    """One query a call."""
+    times = {name: median(seconds) for name, seconds in found["seconds"].items()}
+    ratio = (times["with"] - times["product"]) / times["without"]
+    rows = [
+        [name, f"{1e3 * times[key]:.2f}", f"{found['coordinates'][key]:,}", duration(found["renewal"][key])]
+        for name, key in (("no lift", "without"), (f"`lift={found['width']}`", "with"))
+    ]
+    return (
+        f"One query among {found['classes']:,} classes; of the time with a lift, "
+        f"{1e3 * times['product']:.2f} ms are the product that makes the features, and the rest is {ratio:.1f} times that without:\n\n"
+        + table(["", "ms", "coordinates", "a renewal"], rows)
+    )
+
+
+def sizes(found: list[dict[str, Any]]) -> str:
+    """Of the file, and in memory."""
+    rows = []
+    for one in found:
+        limit, learning, predicting = (
+            one["limit"],
+            sum(one["learning"].values()),
+            sum(one["predicting"].values()),
+        )
+        rows.append(
+            [
+                f"{one['width']:,}",
+                f"{limit / 1e6:,.0f}",
+                *(f"{size / 1e6:,.0f} ({size / limit:.2f})" for size in (one["file"], learning, predicting)),
+                f"{one['peak'] / 1e6:,.0f}",
+                duration(one["renewal"]),
+            ]
+        )
+    header = [
+        "`lift`",
+        "C lift 4 + lift² 8",
+        "file",
+        "held, learning",
+        "held, predicting",
+        "most",
+        "a renewal",
+    ]
+    return (
+        f"Megabytes with {found[0]['classes']:,} classes, beside what class means as float32 and a covariance "
+        "as float64 take, and in brackets how many times that. The most is taken while a head is made:\n\n"
+        + table(header, rows)
+        + "\n\nA file has half of each symmetric matrix, and the head only where that leaves room for it: "
+        "else the first answer after loading waits for a renewal."
+    )
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,76 @@
+"""Embeddings on their way into a wider space, where classes with many samples are told apart better."""
+
+from __future__ import annotations
+
+import threading
+from hashlib import sha256
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from xlda._internal.arrays import Array
+from xlda.lifting.random_features import RULE, drawn, features
+
+AT_ONCE = 512  # samples whose features are in memory at once
+
+_drawing = threading.Lock()
+_drawn: WeakValueDictionary[tuple[int, int, int], _Shared] = WeakValueDictionary()
+
+
+class _Shared:
+    """Random numbers that all lifts of one seed and width have in common, and their checksum."""
+
+    def __init__(self, seed: int, n_inputs: int, width: int) -> None:
+        self.directions = drawn(seed, n_inputs, width)
+        self.checksum = sha256(np.ascontiguousarray(self.directions, "<f4").data).hexdigest()
+
+
+class Lift:
+    """`width` random features of embeddings with `n_inputs` numbers; the seed says which.
+
+    Nothing of it depends on data, so that classifiers with the same lift can be merged. It never changes, and
+    a copy of it is itself: the random numbers are in memory once.
+
+    >>> Lift(n_inputs=3, width=4, seed=0).features(np.ones((2, 3))).shape
+    (2, 4)
+    """
+
+    def __init__(self, n_inputs: int, width: int, seed: int = 0, centre: Array | None = None) -> None:
+        self.n_inputs, self.width, self.seed = n_inputs, width, seed
+        self.centre = None if centre is None else np.asarray(centre, np.float32)  # what is taken off first
+        key = (seed, n_inputs, width)
+        with _drawing:
+            shared = _drawn.get(key)
+            if shared is None:
+                shared = _drawn[key] = _Shared(*key)
+        self._shared = shared
+
+    @property
+    def directions(self) -> Array:
+        """The random numbers, (width, n_inputs)."""
+        return self._shared.directions
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, whoever else has it in common."""
+        return self.directions.nbytes
+
+    def features(self, embeddings: Array) -> Array:
+        """Features (n, width) of embeddings (n, n_inputs), float32; O(n width n_inputs)."""
+        centred: Array = np.asarray(embeddings, np.float32)
+        if self.centre is not None:
+            centred = centred - self.centre
+        return features(centred, self.directions)
+
+    # -- leaving and coming back
+
+    def to_json(self) -> dict[str, Any]:
+        """What a file has of it beside the parameters."""
+        return {"rule": RULE, "n_inputs": self.n_inputs, "checksum": self._shared.checksum}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lift:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lift, (self.n_inputs, self.width, self.seed, self.centre)

@@ -1,0 +1,36 @@
+"""Moments of arrays that others were turned into."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from xlda._internal.arrays import Array
+from xlda.lifting import Lift
+from xlda.moments.kept_spread import KeptSpread
+from xlda.moments.moments import Moments
+from xlda.moments.scatter import Scatter
+
+Kind = TypeVar("Kind", bound=Moments)
+
+
+def restored(
+    kind: type[Kind], tensors: dict[str, Array], numbers: dict[str, Any], lift: Lift | None = None
+) -> Kind:
+    """What `Moments.to_arrays` gave, as moments again. They keep the tensors, and change them."""
+    offsets = tensors["offsets"]
+    moments = kind(offsets.shape[1], half=offsets.dtype == np.float16, lift=lift)
+    moments._origin = tensors["origin"]
+    moments._n_classes = len(offsets)
+    moments._counts, moments._offsets, moments._n_seen = tensors["counts"], offsets, None
+    moments._set_origin(tensors["origin"])
+    moments._scatter = Scatter(moments.n_features, moments._origin.dtype)
+    moments._scatter.replace(tensors["scatter"])
+    moments._has_origin = bool(moments._counts.any())
+    moments._n_samples = numbers["n_samples"]
+    moments._dof_of_dropped = numbers["dof_of_dropped"]
+    moments._frozen_dof = numbers["frozen_dof"]
+    if "spread" in tensors:
+        moments.kept_spread = KeptSpread(tensors["spread"], numbers["spread_size"], numbers["spread_share"])
+    return moments
