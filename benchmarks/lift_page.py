@@ -24,9 +24,9 @@ INTRODUCTION = """\
 tells apart among the embeddings may well be told apart among so many bent ones. That pays where classes have
 dozens of samples each, from which the covariance of so many features can be known.
 
-- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Which directions, the seed
-  says: `lift_seed`. They are made of the raw words of a published generator by whole numbers alone, so they
-  are the same on every machine. A file has the seed and a checksum, and loading compares that.
+- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Which directions, the
+  seed says: `lift_seed`. They are made of the raw words of a published generator by whole numbers alone, so
+  they are the same on every machine. A file has the seed and a checksum, and loading compares that.
 - Nothing of them depends on data. So order, batches and merging still do not matter, and samples can be
   forgotten. Classifiers of the same lift can be merged, others are refused.
 - The power comes first and is chosen by the embeddings (`power="auto"`). Samples that are kept for checking
@@ -68,9 +68,9 @@ def learning(found: dict[str, Any]) -> str:
         ["XLDA, all of it", f"{1e6 * times['xlda']:.0f}"],
     ]
     return (
-        f"Learning {found['samples']:,} samples of {found['classes']:,} classes with `lift={found['width']}`, "
-        f"in batches of {found['batch']}, takes {ratio:.2f} times as long as the two products that cannot be "
-        f"done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
+        f"Learning {found['samples']:,} samples of {found['classes']:,} classes with "
+        f"`lift={found['width']}`, in batches of {found['batch']}, takes {ratio:.2f} times as long as the "
+        f"two products that cannot be done without (median of {len(found['seconds']['xlda'])} rounds):\n\n"
         + table(["", "µs a sample"], rows)
     )
 
@@ -85,8 +85,8 @@ def predicting(found: dict[str, Any]) -> str:
     ]
     return (
         f"One query among {found['classes']:,} classes; of the time with a lift, "
-        f"{1e3 * times['product']:.2f} ms are the product that makes the features, and the rest is {ratio:.1f} times that without:\n\n"
-        + table(["", "ms", "coordinates", "a renewal"], rows)
+        f"{1e3 * times['product']:.2f} ms are the product that makes the features, and the rest is "
+        f"{ratio:.1f} times that without:\n\n" + table(["", "ms", "coordinates", "a renewal"], rows)
     )
 
 
@@ -118,8 +118,9 @@ def sizes(found: list[dict[str, Any]]) -> str:
         "a renewal",
     ]
     return (
-        f"Megabytes with {found[0]['classes']:,} classes, beside what class means as float32 and a covariance "
-        "as float64 take, and in brackets how many times that. The most is taken while a head is made:\n\n"
+        f"Megabytes with {found[0]['classes']:,} classes, beside what class means as float32 and a "
+        "covariance as float64 take, and in brackets how many times that. The most is taken while a head is "
+        "made:\n\n"
         + table(header, rows)
         + "\n\nA file has half of each symmetric matrix, and the head only where that leaves room for it: "
         "else the first answer after loading waits for a renewal."

@@ -67,6 +67,13 @@ negative, or centred, may gain from `power=0.5` as well; text embeddings, which 
 (`python benchmarks/text_embeddings.py`)."""
 
 RENEWAL = f"""\
+## `lift`
+
+`lift=4096` learns as many random features of each embedding in its place: better where classes have dozens of
+samples, slower to learn and to renew, and `lift**2 * 8` bytes for the covariance. [lift.md](lift.md) has what
+it costs and how to find out whether it helps. `lift_seed` says which features, and `lift_centre` what is
+taken off embeddings first. All in the table above goes with it, but for `from_linear`, which refuses it.
+
 ## `renew`
 
 The covariance is inverted anew once the samples learned since pass the share `renew` of all (with more than

@@ -151,9 +151,9 @@ def test_whatever_is_done_and_undone_the_model_is_that_of_the_samples(tmp_path: 
     shop.engine.close()
 
 
-def start_file(path: Path) -> XLDA:
+def start_file(path: Path, lift: int | None = None) -> XLDA:
     rng = np.random.default_rng(5)
-    clf = XLDA(power=None)
+    clf = XLDA(power=None, lift=lift)
     labels = np.repeat(["apple", "banana", "cherry"], [4, 7, 2])
     clf.fit(rng.normal(size=(13, WIDTH)).astype(np.float32) + 1, labels)
     clf.save(path)
@@ -172,12 +172,13 @@ def check_same(before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(other, one, atol=1e-5)
 
 
+@pytest.mark.parametrize("lift", [None, 20])
 @pytest.mark.parametrize("is_taught_first", [False, True])
 @pytest.mark.parametrize("operation", ["merge", "remove", "rename"])
 def test_what_is_done_to_classes_of_the_starting_file_is_undone_exactly(
-    tmp_path: Path, operation: str, is_taught_first: bool
+    tmp_path: Path, operation: str, is_taught_first: bool, lift: int | None
 ) -> None:
-    start_file(tmp_path / "shop.xlda")
+    start_file(tmp_path / "shop.xlda", lift)
     shop = Shop(tmp_path / "shop.xlda", 3)
     if is_taught_first:
         shop.teach(5)
