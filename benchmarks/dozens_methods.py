@@ -89,6 +89,7 @@ class AtOnce(Case):
     """A case whose first group is that by which the ridge is chosen."""
 
     def groups(self) -> list[np.ndarray]:
+        """One group, of the first classes."""
         per_class = len(self.rows) // self.n_classes
         return [np.arange(min(max(RIDGE_CHOOSE_BY // per_class, 10), self.n_classes))]
 
