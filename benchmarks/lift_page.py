@@ -94,20 +94,13 @@ def sizes(found: list[dict[str, Any]]) -> str:
     """Of the file, and in memory."""
     rows = []
     for one in found:
-        limit, learning, predicting = (
-            one["limit"],
-            sum(one["learning"].values()),
-            sum(one["predicting"].values()),
-        )
-        rows.append(
-            [
-                f"{one['width']:,}",
-                f"{limit / 1e6:,.0f}",
-                *(f"{size / 1e6:,.0f} ({size / limit:.2f})" for size in (one["file"], learning, predicting)),
-                f"{one['peak'] / 1e6:,.0f}",
-                duration(one["renewal"]),
-            ]
-        )
+        predicting, peak = one["predicting"], one["peak"]
+        sizes = [one["file"], sum(one["learning"].values())]
+        sizes += [] if predicting is None else [sum(predicting.values())]
+        shown = [f"{size / 1e6:,.0f} ({size / one['limit']:.2f})" for size in sizes]
+        more = [] if peak is None else [f"{peak / 1e6:,.0f}", duration(one["renewal"])]
+        row = [f"{one['width']:,}", f"{one['limit'] / 1e6:,.0f}", *shown, *more]
+        rows.append([*row, *[""] * (7 - len(row))])
     header = [
         "`lift`",
         "C lift 4 + lift² 8",

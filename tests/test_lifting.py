@@ -114,6 +114,23 @@ def test_means_and_covariance_are_those_of_the_features(clf, samples):
     np.testing.assert_allclose(clf.lifted(X), oracle.random_features(np.sqrt(X), WIDTH, 0), atol=1e-5)
 
 
+def test_the_prior_is_worth_samples_for_each_direction_not_for_each_feature(samples):
+    X, y, _, _ = samples
+    _, _, covariance = oracle.pooled(oracle.random_features(np.sqrt(X), 300, 0), y)
+    dof = len(y) - 12
+    found = XLDA(lift=300).fit(X, y).shrinkage_
+    assert found == pytest.approx(oracle.lifted_shrinkage(covariance, dof), rel=1e-3)
+    assert found < 0.8 * 600 / (600 + dof)  # of two samples a feature
+
+
+@pytest.mark.parametrize("search", ["fisher", "lsh"])
+def test_many_classes_are_searched(search, rng):
+    y = np.repeat(np.arange(150), 4)
+    X = np.abs(3 * rng.random((150, 8))[y] + 0.1 * rng.standard_normal((len(y), 8))).astype(np.float32)
+    found, dense = (XLDA(lift=WIDTH, search=some).fit(X, y) for some in (search, "dense"))
+    assert (found.predict(X) == dense.predict(X)).mean() > 0.95
+
+
 def test_the_power_is_chosen_by_embeddings_not_by_features(samples):
     X, y, _, _ = samples
     assert XLDA(lift=WIDTH).fit(X - 1, y).power_ is None  # whose features are never negative all the same
@@ -299,7 +316,8 @@ def ring(rng, n_classes, of_each):
 
 def test_a_trial_answers_as_plain_lda_does(rng):
     """Of the same samples, by the covariance itself."""
-    X, y = ring(rng, 12, 20)
+    y = np.repeat(np.arange(40), 6)
+    X = rng.standard_normal((40, 30))[y] + rng.standard_normal((len(y), 30)) * np.geomspace(0.1, 3, 30)
     found = lift_trial._right(X, y)
     folds = np.arange(len(y)) % 5
     for number in range(5):
