@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -98,17 +99,24 @@ def main() -> None:
     methods = dozens_methods.methods(arguments.lifts)
     if arguments.methods:
         methods = {name: methods[name] for name in arguments.methods}
-    begin, old = time.perf_counter(), {"seconds": 0.0, "points": []}
+    begin, old = time.perf_counter(), {"seconds": 0.0, "points": [], "commands": []}
     if arguments.more and arguments.out.exists():
         old = json.loads(arguments.out.read_text())
-    points = old["points"]
+    points, commands = old["points"], [*old["commands"], command(sys.argv[1:])]
     for name, per_class, seeds, draw in kinds(arguments):
         for n in per_class:
             added(points, measure(name, n, seeds, draw, methods))
             seconds = old["seconds"] + time.perf_counter() - begin
-            stored = {"machine": machine.describe(), "seconds": seconds, "points": points}
+            stored = {"machine": machine.describe(), "seconds": seconds, "commands": commands}
+            stored["points"] = points
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(stored) + "\n")
+
+
+def command(options: list[str]) -> str:
+    """How this was called, files by their names."""
+    told = [f'"{option}"' if " " in option else option.split("/")[-1] for option in options]
+    return " ".join(["python benchmarks/dozens.py", *told])
 
 
 def added(points: list[dict[str, Any]], new: dict[str, Any]) -> None:

@@ -18,7 +18,6 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "dozens.md"
 RESULTS = HERE / "results" / "dozens.json"
 
-COMMAND = "python benchmarks/dozens.py --npz grocery_lite0.npz --digits --many many0.npz many1.npz many2.npz"
 INTRODUCTION = """\
 # Few samples of a class, or dozens
 
@@ -36,9 +35,9 @@ learns random features of the embeddings instead of the embeddings, still in one
 - **Logistic regression** is scikit-learn's, over standardised square roots, with a chosen penalty; with very
   many samples it takes too long, and is left out.
 
-Figures are percent of the queries, mean ± standard deviation over drawings of classes and samples, none of
-which chose anything. *Seconds* are those of learning, without choosing; *memory* is what a method keeps to go
-on learning and to predict, which for FC and logistic regression includes the samples."""
+Figures are percent of the queries, mean ± standard deviation over drawings of classes and samples where there
+are several, none of which chose anything. *Seconds* are those of learning, without choosing; *memory* is what
+a method keeps to go on learning and to predict, which for FC and logistic regression includes the samples."""
 
 
 def stored() -> dict[str, Any]:
@@ -49,12 +48,14 @@ def stored() -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """The whole page."""
+    commands = "\n".join(results["commands"])
     made = (
-        f"Made by `{COMMAND}`\nin {duration(results['seconds'])}: {machine.in_words(results['machine'])}. "
-        "The machine had other work to do, so seconds are too many; they compare with one another. "
-        "Files of characters are those of `benchmarks/characters.py --classes 1000 --train 60 --test 4`."
+        f"Made in {duration(results['seconds'])} on {machine.in_words(results['machine'])}. "
+        "The machine had much other work to do, so seconds are far too many; they compare roughly. "
+        "Files of characters are those of `benchmarks/characters.py --train 60 --test 4`. "
+        f"{results.get('about', '')} Made by"
     )
-    parts = [INTRODUCTION, made]
+    parts = [INTRODUCTION, made, f"```sh\n{commands}\n```"]
     for data in dict.fromkeys(point["data"] for point in results["points"]):
         points = [point for point in results["points"] if point["data"] == data]
         parts += [f"## {data[0].upper()}{data[1:]}", accuracies(points), "What that costs:", costs(points)]

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import conversion_page
+import dozens_page
 import imbalanced_page
 import performance_page
 import results_page
@@ -184,6 +185,8 @@ def publish(raw: Path) -> list[Path]:
             shutil.copy(raw / f"{name}.json", HERE / "results")
     performance_page.main()
     conversion_page.write()
+    if dozens_page.RESULTS.exists():
+        dozens_page.write()
     imbalanced_page.write()
     unknown_page.write()
     return results_page.write(HERE / "results", ROOT / "docs", "standard")

@@ -592,6 +592,7 @@ def test_methods_are_added_to_a_run_of_dozens_and_shown(tmp_path, monkeypatch):
     first = ("plain LDA", "XLDA, lift=64", "ridge on random features", "logistic regression")
     dozens_of(monkeypatch, out, "--methods", *first)
     results = dozens_of(monkeypatch, out, "--methods", "XLDA", "--more")
+    assert len(results["commands"]) == 2
     (point,) = results["points"]
     assert [set(run) for run in point["runs"]] == [{*first, "XLDA"}] * 2
     assert point["asked"] == 600
@@ -601,6 +602,12 @@ def test_methods_are_added_to_a_run_of_dozens_and_shown(tmp_path, monkeypatch):
     assert f"{share:.1f} ± " in page.split("| XLDA | ")[1]
     point["runs"][0]["XLDA"]["right"] = 0
     assert dozens_page.page(results) != page
+
+
+def test_the_page_of_dozens_shows_the_stored_results():
+    import dozens_page
+
+    assert dozens_page.page(dozens_page.stored()) == dozens_page.PAGE.read_text()
 
 
 def test_digits_that_are_learned_are_not_asked_for(rng):
@@ -618,11 +625,11 @@ def test_the_best_rate_and_decay_for_held_out_samples_are_taken(case, monkeypatc
     import dozens_methods
     from fc_layer import Training
 
-    monkeypatch.setattr(dozens_methods, "to_convergence", lambda n: Training(0.003, 30, 16))
+    monkeypatch.setattr(dozens_methods, "to_convergence", lambda n: Training(0.003, 6, 16))
     monkeypatch.setattr(dozens_methods, "RATES", (1e-9, 0.05))
     monkeypatch.setattr(dozens_methods, "DECAYS", (0.0, 19.0))  # which leaves hardly any weights
     how = dozens_methods.chosen_training(case.X, case.rows, seed=0)
-    assert how == Training(0.05, 30, 16, 0.0)
+    assert how == Training(0.05, 6, 16, 0.0)
     known, held = dozens_methods.split(case.rows, seed=0)
     assert sorted([*known, *held]) == list(range(len(case.rows)))
     assert np.bincount(case.rows[held]).tolist() == [1] * 20
