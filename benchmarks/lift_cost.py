@@ -64,14 +64,12 @@ def learning(width: int) -> dict[str, Any]:
         for _ in starts:
             blas.ssyrk(1.0, features.T, beta=1.0, c=total, overwrite_c=True)
 
-    clf = XLDA(lift=width, power=None)
-
     def learn() -> None:
+        clf = XLDA(lift=width, power=None)
         for start in starts:
             clf.partial_fit(X[start : start + BATCH], y[start : start + BATCH])
         clf._model.moments.fold()
 
-    learn()  # once before, so that all memory is there
     works: dict[str, Callable[[], None]] = {"product": product, "rank-k": rank_k, "xlda": learn}
     found: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS):
@@ -163,5 +161,4 @@ if __name__ == "__main__":
         if only in (None, name):
             results[name] = {"machine": machine.describe(), "found": part()}
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    if set(results) == set(PARTS):
-        lift_page.write()
+    lift_page.write()

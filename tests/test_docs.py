@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -167,3 +168,14 @@ def test_links_lead_somewhere(page):
             titles = re.findall(r"^#+ (.*)$", target.read_text(), re.M)
             names = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
             assert part[1:] in names, link + part
+
+
+def test_the_page_of_a_lift_shows_the_stored_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import lift_page
+
+    page, results = (ROOT / "docs" / "lift.md").read_text(), json.loads(lift_page.COST.read_text())
+    assert lift_page.page(results) == page
+    results["sizes"]["found"][0]["file"] *= 2
+    assert lift_page.page(results) != page
+    sys.modules.pop("lift_page")

@@ -28,7 +28,6 @@ LEAST = 1e-3  # spread of class means, in units of the spread within classes
 CLASSES_A_FEATURE = 8.0  # times as many classes as this says: T is half known
 MOSTLY_MEASURED = 0.5  # with a smaller share of T assumed, directions that chance may have made are left out
 NOTHING, NOTHING_SINGLE = 1e-10, 1e-6  # of the largest eigenvalue: below it there is no direction
-MOST_OF_LIFTED = 512  # directions, where T is mostly measured: every one costs each query
 MANY_CLASSES = 8  # a feature: the lengths of more are estimated,
 N_PROBES = 64  # by so many directions
 MOST_SINGLE = 1e4  # of an eigenvalue, as one far class makes it; beside a larger one float32 hides the others
@@ -122,8 +121,7 @@ def class_spread(
         features_a_mean = d * float(means.classes @ weights**2)
         true = _along_what_was_measured(measured, per_mean * noise, features_a_mean)
         order = np.argsort(-true, kind="stable")
-        most = len(order) if moments.lift is None else MOST_OF_LIFTED
-        told = order[: max(min(int((true > NOTHING * measured[0]).sum()), most), 1)]
+        told = order[: max(int((true > NOTHING * measured[0]).sum()), 1)]
         left_out = LeftOut(
             float(np.maximum(measured, 0.0).sum() - np.maximum(measured[told], 0.0).sum()),
             float(means.noise * d - noise[told].sum()),
