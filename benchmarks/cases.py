@@ -66,6 +66,11 @@ def characters(path: Path, n_classes: int, seed: int, per_class: int | None = No
     return Case(X[learned.ravel()].astype(np.float32), rows, queries, query_rows[some], n_classes)
 
 
+def samples_a_class(path: Path) -> int:
+    """Training samples of each class in a file of benchmarks/characters.py."""
+    return _stored(path)[2]
+
+
 @lru_cache(maxsize=1)
 def _stored(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
     with np.load(path) as file:

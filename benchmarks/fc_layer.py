@@ -19,11 +19,15 @@ BLOCK = 1024  # queries at a time
 
 @dataclass(frozen=True)
 class Training:
-    """Cross-entropy, batches, epochs, and Adam whose rate falls to 0 along a line."""
+    """Cross-entropy, batches, epochs, and Adam whose rate falls to 0 along a line.
+
+    `decay` is a weight decay beside it: in each step, weights shrink by so much of themselves times the rate.
+    """
 
     rate: float
     epochs: int
     batch: int
+    decay: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """For the results."""
@@ -62,7 +66,9 @@ class FCLayer:
         """Seconds it took. `after_step` gets steps, seconds so far, and the loss; its time does not count."""
         inputs, targets = torch.from_numpy(X), torch.from_numpy(rows)
         total = how.epochs * -(-len(rows) // how.batch)
-        optimiser = torch.optim.Adam(self.layer.parameters(), lr=how.rate, fused=True)
+        optimiser = torch.optim.AdamW(
+            self.layer.parameters(), lr=how.rate, weight_decay=how.decay, fused=True
+        )
         step, seconds = 0, 0.0
         for _ in range(how.epochs):
             for some in torch.randperm(len(inputs)).split(how.batch):

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import conversion_page
+import dozens_page
 import imbalanced_page
 import performance_page
 import results_page
@@ -75,6 +76,10 @@ PRESETS = {
                 *("--epochs", "20", "--many-epochs", "10"),
             ],
             "on_par": ["--many", "{many}", "--sizes", "50", "--per-class", "2", "20", "--seeds", "1"],
+            "dozens": [
+                *("--many", "{many}", "--sizes", "50", "--per-class", "3", "20", "--seeds", "1"),
+                *("--lifts", "512"),
+            ],
             "imbalanced": ["--many", "{many}", "--many-sizes", "50", "--draws", "2"],
             "unknown": ["--many", "{many}", "--many-sizes", "50", "--seeds", "1"],
             "finetune": ["--classes", "20", "--epochs", "1", "--seeds", "1", "--fonts", "default"],
@@ -91,6 +96,7 @@ PRESETS = {
             "accuracy": ["--npz", "{photos}", "--glyphs", "{glyphs}", "--fonts", "{fonts}"],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}"],
             "on_par": ["--npz", "{photos}", "--many", "{many}"],
+            "dozens": ["--npz", "{photos}", "--digits", "--many", "{many}"],
             "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}"],
             "unknown": [
                 *("--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--glyphs", "{glyphs}"),
@@ -113,6 +119,7 @@ PRESETS = {
             ],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}", "--epochs", "40", "15", "15"],
             "on_par": ["--npz", "{photos}", "--many", "{many}", "--seeds", "5", "--most", "60000"],
+            "dozens": ["--npz", "{photos}", "--digits", "--many", "{many}"],
             "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--draws", "80"],
             "unknown": [
                 *("--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--glyphs", "{glyphs}"),
@@ -123,7 +130,7 @@ PRESETS = {
         },
     ),
 }
-NEED_TORCH = ("conversion", "race", "on_par", "finetune", "peer")
+NEED_TORCH = ("conversion", "race", "on_par", "dozens", "finetune", "peer")
 
 
 def drawn(preset: Preset) -> dict[str, str]:
@@ -178,6 +185,8 @@ def publish(raw: Path) -> list[Path]:
             shutil.copy(raw / f"{name}.json", HERE / "results")
     performance_page.main()
     conversion_page.write()
+    if dozens_page.RESULTS.exists():
+        dozens_page.write()
     imbalanced_page.write()
     unknown_page.write()
     return results_page.write(HERE / "results", ROOT / "docs", "standard")

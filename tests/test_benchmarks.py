@@ -583,3 +583,64 @@ def test_the_page_of_backbones_shows_what_was_measured(name):
     assert benchmark.updated(page, results) == page
     results["rows"].pop()
     assert benchmark.updated(page, results) != page
+
+
+def dozens_of(monkeypatch, out, *options):
+    import dozens
+
+    told = ["", "--digits", "--per-class", "3", "--seeds", "2", "--lifts", "64", "--out", str(out), *options]
+    monkeypatch.setattr(sys, "argv", told)
+    dozens.main()
+    return json.loads(out.read_text())
+
+
+def test_methods_are_added_to_a_run_of_dozens_and_shown(tmp_path, monkeypatch):
+    import dozens_page
+    from learners import RandomFeatureRidge
+
+    monkeypatch.setattr(RandomFeatureRidge, "WIDTH", 60)
+    out = tmp_path / "dozens.json"
+    first = ("plain LDA", "XLDA, lift=64", "ridge on random features", "logistic regression")
+    dozens_of(monkeypatch, out, "--methods", *first)
+    results = dozens_of(monkeypatch, out, "--methods", "XLDA", "--more")
+    assert len(results["commands"]) == 2
+    (point,) = results["points"]
+    assert [set(run) for run in point["runs"]] == [{*first, "XLDA"}] * 2
+    assert point["asked"] == 600
+    assert all(found["right"] > 300 for run in point["runs"] for found in run.values())
+    page = dozens_page.page(results)
+    share = 100 * np.mean([run["XLDA"]["right"] / 600 for run in point["runs"]])
+    assert f"{share:.1f} ± " in page.split("| XLDA | ")[1]
+    point["runs"][0]["XLDA"]["right"] = 0
+    assert dozens_page.page(results) != page
+
+
+def test_the_page_of_dozens_shows_the_stored_results():
+    import dozens_page
+
+    assert dozens_page.page(dozens_page.stored()) == dozens_page.PAGE.read_text()
+
+
+def test_digits_that_are_learned_are_not_asked_for(rng):
+    import dozens
+
+    case, other = dozens.digits(0, 100), dozens.digits(1, 100)
+    learned, asked = ({row.tobytes() for row in rows} for rows in (case.X, case.queries))
+    assert not learned & asked
+    assert np.bincount(case.rows).tolist() == [100] * 10
+    assert (case.queries != other.queries).any()
+
+
+def test_the_best_rate_and_decay_for_held_out_samples_are_taken(case, monkeypatch):
+    pytest.importorskip("torch")
+    import dozens_methods
+    from fc_layer import Training
+
+    monkeypatch.setattr(dozens_methods, "to_convergence", lambda n: Training(0.003, 6, 16))
+    monkeypatch.setattr(dozens_methods, "RATES", (1e-9, 0.05))
+    monkeypatch.setattr(dozens_methods, "DECAYS", (0.0, 19.0))  # which leaves hardly any weights
+    how = dozens_methods.chosen_training(case.X, case.rows, seed=0)
+    assert how == Training(0.05, 6, 16, 0.0)
+    known, held = dozens_methods.split(case.rows, seed=0)
+    assert sorted([*known, *held]) == list(range(len(case.rows)))
+    assert np.bincount(case.rows[held]).tolist() == [1] * 20

@@ -1,0 +1,114 @@
+"""Writes docs/dozens.md from what benchmarks/dozens.py measured.
+
+python benchmarks/dozens_page.py
+"""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import machine
+from markdown import duration, spread, table
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "dozens.md"
+RESULTS = HERE / "results" / "dozens.json"
+
+INTRODUCTION = """\
+# Few samples of a class, or dozens
+
+With few samples of each class nothing learns as much from them as XLDA does. With dozens, a fully connected
+(FC) layer trained to convergence catches up, for many times the work and with all samples kept. `lift=4096`
+learns random features of the embeddings instead of the embeddings, still in one pass
+([math.md](math.md)). Which of them is worth its cost is measured here.
+
+- **XLDA** has its default parameters; **lift** is the number of random features, all else being the same.
+- **Plain LDA** is `model="lda", shrinkage=0.3, power=None`.
+- **FC** is trained to convergence; rate and weight decay are the best for held-out samples. It is trained
+  over embeddings as they are, and over their square roots.
+- **Ridge on random features** is made after RanPAC (McDonnell et al., 2023): 5,000 features, the ridge chosen
+  on held-out samples.
+- **Logistic regression** is scikit-learn's, over standardised square roots, with a chosen penalty; with very
+  many samples it takes too long, and is left out.
+
+Figures are percent of the queries, mean ± standard deviation over drawings of classes and samples where there
+are several, none of which chose anything. *Seconds* are those of learning, without choosing; *memory* is what
+a method keeps to go on learning and to predict, which for FC and logistic regression includes the samples."""
+
+
+def stored() -> dict[str, Any]:
+    """What was measured."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text())
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """The whole page."""
+    commands = "\n".join(results["commands"])
+    made = (
+        f"Made in {duration(results['seconds'])} on {machine.in_words(results['machine'])}. "
+        "The machine had much other work to do, so seconds are far too many; they compare roughly. "
+        "Files of characters are those of `benchmarks/characters.py --train 60 --test 4`. "
+        f"{results.get('about', '')} Made by"
+    )
+    parts = [INTRODUCTION, made, f"```sh\n{commands}\n```"]
+    for data in dict.fromkeys(point["data"] for point in results["points"]):
+        points = [point for point in results["points"] if point["data"] == data]
+        parts += [f"## {data[0].upper()}{data[1:]}", accuracies(points), "What that costs:", costs(points)]
+    return "\n\n".join(parts) + "\n"
+
+
+def methods_of(points: list[dict[str, Any]]) -> list[str]:
+    """All that were tried."""
+    return list(dict.fromkeys(name for point in points for run in point["runs"] for name in run))
+
+
+def accuracies(points: list[dict[str, Any]]) -> str:
+    """A row for each method, a column for each number of samples a class, the best in bold."""
+    best = {point["per class"]: max(_mean(point, name) for name in methods_of(points)) for point in points}
+    rows = []
+    for name in methods_of(points):
+        cells = []
+        for point in points:
+            shares = shares_of(point, name)
+            bold = "**" if shares and mean(shares) == best[point["per class"]] else ""
+            cells.append(f"{bold}{spread(shares)}{bold}" if shares else "")
+        rows.append([name, *cells])
+    return table(["samples a class", *(f"{point['per class']}" for point in points)], rows)
+
+
+def costs(points: list[dict[str, Any]]) -> str:
+    """Seconds and memory of each method with the most samples a class that it was tried with."""
+    rows = []
+    for name in methods_of(points):
+        tried = [point for point in points if shares_of(point, name)]
+        if not tried:
+            continue
+        runs = [run[name] for run in tried[-1]["runs"] if name in run]
+        seconds, kept = (mean(run[what] for run in runs) for what in ("seconds", "bytes"))
+        rows.append([name, f"{tried[-1]['per class']}", duration(seconds), f"{kept / 1e6:,.0f} MB"])
+    return table(["", "samples a class", "seconds", "memory"], rows)
+
+
+def shares_of(point: dict[str, Any], name: str) -> list[float]:
+    """Right answers of each drawing in which the method was tried."""
+    found = [run[name]["right"] / point["asked"] for run in point["runs"] if name in run]
+    return [share for share in found if isfinite(share)]
+
+
+def _mean(point: dict[str, Any], name: str) -> float:
+    shares = shares_of(point, name)
+    return mean(shares) if shares else 0.0
+
+
+def write() -> None:
+    """Write the page."""
+    PAGE.write_text(page(stored()))
+
+
+if __name__ == "__main__":
+    write()
