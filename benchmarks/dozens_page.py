@@ -36,8 +36,9 @@ a table does not show were not tried on those data.
   many samples it takes too long, and is left out.
 
 Figures are percent of the queries, mean ± standard deviation over drawings of classes and samples where there
-are several; a figure without a deviation is of one drawing. *Seconds* are those of learning, without choosing; *memory* is what
-a method keeps to go on learning and to predict, which for FC and logistic regression includes the samples."""
+are several; a figure without a deviation is of one drawing. *Seconds* are those of
+learning, without choosing; *memory* is what a method keeps to go on learning and to predict, which for FC and
+logistic regression includes the samples."""
 
 
 def stored() -> dict[str, Any]:
