@@ -4,7 +4,7 @@
 
 `--many` are characters with many samples a class (benchmarks/characters.py --classes 1000 --train 60
 --test 4 --seed 0, then 1 and 2): every file is a drawing, and every run another choice of its samples.
-`--digits` adds the handwritten digits that scikit-learn carries, as pixels; no choice was made on them. All
+`--digits` adds the handwritten digits that scikit-learn carries, as pixels. All
 methods get the same samples at once. Writes benchmarks/results/dozens.json, with the number of right answers,
 the seconds to learn and the bytes to keep of every run. Needs torch.
 """
