@@ -20,27 +20,24 @@ START, END = "<!-- fleet figures -->\n", "<!-- end of fleet figures -->\n"
 
 def rows(found: dict[str, Any]) -> list[list[str]]:
     """What was measured, and the figure."""
-    rounds = [(to_hub, on) for to_hub, on in found["deltas"]]
-    most = max(max(to_hub["bytes"], on["bytes"]) for to_hub, on in rounds)
-    both = max(to_hub["bytes"] + on["bytes"] for to_hub, on in rounds)
-    seconds = sorted(to_hub["seconds"] + on["seconds"] for to_hub, on in rounds)
-    whole, size = found["whole"], found["model_bytes"]["new"]
+    sizes = found["bytes"]
+    share = sizes["whole"] / sizes["model"]
     return [
-        [f"{found['samples']} new samples, each way", f"{most / 1e3:,.0f} kB"],
-        ["the same, to the hub and on to another", f"{both / 1e3:,.0f} kB"],
-        ["both syncs, median and longest", f"{seconds[len(seconds) // 2]:.2f} s, {seconds[-1]:.2f} s"],
-        ["all, for a box that has nothing", f"{whole['bytes'] / 1e6:,.1f} MB in {whole['seconds']:.1f} s"],
-        ["beside the model file that it then has", f"{size / 1e6:,.1f} MB: {whole['bytes'] / size:.2f}x"],
+        [f"{found['samples']} new samples to the hub", f"{sizes['sent'] / 1e3:,.0f} kB"],
+        ["the same, on to another box", f"{sizes['got'] / 1e3:,.0f} kB"],
+        ["written, checked, kept, read and added, at both", f"{found['seconds']:.2f} s"],
+        ["all that a box has, for one that was away", f"{sizes['whole'] / 1e6:,.1f} MB"],
+        ["beside its model file, without a head", f"{sizes['model'] / 1e6:,.1f} MB: {share:.3f}x"],
     ]
 
 
 def figures(found: dict[str, Any]) -> str:
     """The table, and how it came about."""
     told = table(["what", "measured"], rows(found))
-    options = f"--classes {found['classes']} --width {found['width']} --precision {found['precision']}"
+    options = f"--classes {found['classes']} --width {found['width']} --samples {found['samples']}"
     return (
-        f"\nBoxes of {found['classes']:,} classes, width {found['width']}, {found['precision']} precision, "
-        f"and a hub in another process of the same machine.\n\n{told}\n\n"
+        f"\nA box of {found['classes']:,} classes, width {found['width']}, half precision, and a hub that "
+        f"is a folder; the machine had much else to do.\n\n{told}\n\n"
         f"*`python benchmarks/fleet.py {options}`, {machine.in_words(found['machine'])}*\n"
     )
 
