@@ -274,15 +274,11 @@ def plan(found: dict[str, Any], machines: int) -> dict[str, str]:
 
 
 def _made(stored: dict[str, Any]) -> str:
-    commands = "\n".join(
-        f"python benchmarks/scale.py {_command(name)}" for name in SECTIONS if name in stored
-    )
-    last = stored["fit"]["machine"]
-    return (
-        f"## Made by\n\n```\n{commands}\npython benchmarks/scale_page.py\n```\n\n{machine.in_words(last)}."
-        if stored
-        else ""
-    )
+    samples = stored["fit"]["fit_local"][0]["samples"]
+    there = [name for name in SECTIONS if name in stored]
+    commands = "\n".join(f"python benchmarks/scale.py {_command(name, samples)}" for name in there)
+    measured = machine.in_words(stored["fit"]["machine"])
+    return f"## Made by\n\n```\n{commands}\npython benchmarks/scale_page.py\n```\n\n{measured}."
 
 
 def _command(name: str, samples: int) -> str:

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning",
     "ignore::FutureWarning",
     "ignore::ResourceWarning",
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning",  # of a dataset that is not read to its end
     "ignore::UserWarning:ray",
 )
 
