@@ -34,9 +34,9 @@ distributing: Ray, with the extra `ray` (`pip install './xlda[ray]'`), or any ot
 import ray
 from xlda.extras.ray import embed, evaluate, fit, predict
 
-ray.init("auto")                                  # the cluster that this machine is a part of
-embed("photos", "embeddings", on_error="skip")    # a folder of Parquet files; given again, it goes on
-clf = fit("embeddings")                           # an XLDA, as from fit_source
+ray.init("auto")  # the cluster that this machine is a part of
+embed("photos", "embeddings", on_error="skip")  # a folder of Parquet files; given again, it goes on
+clf = fit("embeddings")  # an XLDA, as from fit_source
 clf.save("shop.xlda")
 print(evaluate("held-out", "shop.xlda")["accuracy"])
 predict("new", "shop.xlda").write_parquet("answers")
