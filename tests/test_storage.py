@@ -223,6 +223,9 @@ def test_the_golden_file_of_format_1_opens():
         "check_samples": 0,
         "like": "visit",
         "background": False,
+        "lift": None,
+        "lift_seed": 0,
+        "lift_centre": None,
     }
     assert clf.classes_.tolist() == ["kiwi", "pear", "苹果"]
     assert clf.class_count_.tolist() == [1, 4, 3]

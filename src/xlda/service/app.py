@@ -43,7 +43,7 @@ def made_app(
         service: Service = app.state.service
         service.start()
         yield
-        service.close()
+        await service.close()
 
     app = FastAPI(
         title="xlda",

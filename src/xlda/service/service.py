@@ -115,9 +115,10 @@ class Service:
         self.is_ready = False
         self.hub.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End; all that was begun is finished first."""
         self.end_streams()
+        await asyncio.gather(*self._aside, return_exceptions=True)
         for pool in (self._judging, self._reading):
             pool.shutdown()
         if self.workers is not None:
@@ -310,8 +311,8 @@ class Service:
     async def _put_aside(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
         until = time.monotonic() + LONGEST_PAUSE
         async with self._aside_turn:
-            while time.monotonic() < min(until, self._embedded_at + PAUSE):  # those who ask come first
-                await asyncio.sleep(PAUSE)
+            while not self.hub.is_closed and time.monotonic() < min(until, self._embedded_at + PAUSE):
+                await asyncio.sleep(PAUSE)  # those who ask come first
             await self._put_aside_now(content, embedding, judged)
 
     async def _put_aside_now(self, content: bytes, embedding: Array, judged: dict[str, Any]) -> None:
