@@ -15,7 +15,7 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # The page in a browser, from the wheel in an environment that has nothing else. `make test` takes the checkout.
 test-page: $(READY)
