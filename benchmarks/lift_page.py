@@ -71,8 +71,7 @@ def learning(found: dict[str, Any]) -> str:
         f"Learning {found['samples']:,} samples of {found['classes']:,} classes with "
         f"`lift={found['width']}`, in batches of {found['batch']}, takes {median(ratios):.2f} times as "
         f"long as the two products that cannot be done without (median of {len(ratios)} rounds, "
-        f"{min(ratios):.2f} to {max(ratios):.2f}):\n\n"
-        + table(["", "µs a sample"], rows)
+        f"{min(ratios):.2f} to {max(ratios):.2f}):\n\n" + table(["", "µs a sample"], rows)
     )
 
 
