@@ -65,6 +65,15 @@ def test_learning_imports_scipy_alone(builtin, shop):
     assert "kiwi" in load(model).classes_
 
 
+def test_serving_imports_no_scikit_learn():
+    pytest.importorskip("fastapi")
+    code = "import sys, xlda.service.server, xlda.service.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = {name.split(".")[0] for name in done.stdout.split()}
+    assert "fastapi" in modules
+    assert not modules & (HEAVY - {"rich"})  # which typer brings
+
+
 # -- the same without scikit-learn
 
 

@@ -8,11 +8,10 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlda.classifier import XLDA
 from xlda.errors import OtherVersionError, UnknownClassError
 from xlda.fleet.exchange import AnyHub, next_version, send
 from xlda.fleet.joined import Joined
@@ -23,6 +22,9 @@ from xlda.fleet.space import Space
 from xlda.fleet.sums import SignedSamples, Sums
 from xlda.inputs import prepared
 from xlda.labels import Label
+
+if TYPE_CHECKING:
+    from xlda.classifier import XLDA
 
 MOST_SAMPLES = 4096  # that go as they are; more go as sums
 OWN, OTHERS = "own.safetensors", "others.safetensors"  # files that a box is saved to
@@ -147,6 +149,8 @@ class Box:
 
     def model(self, **params: Any) -> XLDA:
         """A classifier of all that this box and the others have taught."""
+        from xlda.classifier import XLDA  # which imports scikit-learn: a service does without
+
         parts = [self.taught(), self.others.taught]
         return model_of(parts, self.registers(), XLDA, **params)
 
