@@ -222,6 +222,8 @@ def folded(text: str) -> str:
     >>> folded("Crème Brûlée")
     'creme brulee'
     """
+    if text.isascii():
+        return text.casefold()
     apart = unicodedata.normalize("NFKD", text.casefold())
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
 

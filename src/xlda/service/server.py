@@ -12,8 +12,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -73,7 +74,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
     finish_exchange(ServicePlaces.of(settings.model))
     is_new = not settings.model.exists()
     listening = _listening(settings)
-    with ThreadPoolExecutor(1) as pool:
+    with _nothing_collected(), ThreadPoolExecutor(1) as pool:
         opening = pool.submit(_opened, settings, vfs)
         import xlda.service.app  # noqa: F401 (which takes as long as to read a model)
 
@@ -90,6 +91,16 @@ def serve(settings: Settings, say: Callable[[str], object] = print, vfs: str | N
         signal.signal(number, lambda *_: None)
     server.run([listening])
     engine.places.address.unlink(missing_ok=True)
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Have no garbage collected while much is made that stays: it would be looked through again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def leave_cores() -> None:
