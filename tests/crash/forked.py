@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crash import served
 
-NEEDED = ["crash.run", "crash.served", "xlda.service.app", "xlda.service.server", "xlda.cli.serve"]
+NEEDED = ["httpx", "xlda.classifier", "xlda.service.app", "xlda.service.server", "xlda.cli.serve"]
 
 
 class Forked:
