@@ -238,20 +238,21 @@ def waits(service: Served, drawn: Drawn, minutes: float) -> dict[str, Any]:
 
 
 def memory(service: Served, photos: list[bytes], drawn: Drawn, calls: int) -> list[int]:
-    """Resident bytes after every tenth of so many calls, most of them predictions."""
+    """Resident bytes after every tenth of so many calls, most of them predictions; no sample comes twice."""
     bodies = [npy(sample[None]) for sample in drawn.samples(drawn.rng.integers(0, len(drawn.counts), 256))]
-    batches = [
-        npz(drawn.samples(some), [f"product {row:05}" for row in some])
-        for some in drawn.rng.integers(0, len(drawn.counts), (16, 8))
-    ]
-    lines = [service.line() for _ in range(4)]
+    lines, turn = [service.line() for _ in range(4)], threading.Lock()
+
+    def batch() -> bytes:
+        with turn:
+            some = drawn.rng.integers(0, len(drawn.counts), 8)
+            return npz(drawn.samples(some), [f"product {row:05}" for row in some])
 
     def work(number: int, n: int) -> None:
         for call in range(n):
             if call % 200 == 0:
                 lines[number].call("POST", "/v1/predict", photos[call // 200 % len(photos)], JPEG)
             elif call % 100 == 50:
-                lines[number].call("POST", "/v1/samples:batch", batches[call // 100 % 16], NPZ)
+                lines[number].call("POST", "/v1/samples:batch", batch(), NPZ)
             else:
                 lines[number].call("POST", "/v1/predict", bodies[call % 256], NPY)
 

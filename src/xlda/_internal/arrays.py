@@ -27,10 +27,3 @@ def mirror(triangle: Array) -> None:
         block = triangle[start:stop, start:stop]
         block[...] = np.tril(block) + np.tril(block, -1).T
         triangle[start:stop, stop:] = triangle[stop:, start:stop].T
-
-
-def mirrored(triangle: Array) -> Array:
-    """The symmetric matrix of which one triangle is given, with zeros in the other."""
-    matrix: Array = triangle + triangle.T
-    matrix[np.diag_indices_from(matrix)] *= 0.5
-    return matrix

@@ -25,11 +25,11 @@ from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.kept_spread import KeptSpread
 from xlda.moments.origin import origin_for
 from xlda.moments.sample_buffer import CAPACITY
-from xlda.moments.scatter import LEAST_WAITING, Scatter
+from xlda.moments.scatter import Scatter
 from xlda.moments.viewer import Viewer
 
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
-PIECE = LEAST_WAITING  # samples of a batch absorbed at once
+PIECE = 2048  # samples of a batch absorbed at once, or classes looked at
 
 
 class Moments:
@@ -421,8 +421,9 @@ class Moments:
         self._n_seen = None
         self.grow(int(rows.max(initial=-1)) + 1)
         self._keep_for_views(rows)
-        for start in range(0, len(rows), PIECE):
-            piece = slice(start, start + PIECE)
+        at_once = min(PIECE, self._scatter.most_waiting)
+        for start in range(0, len(rows), at_once):
+            piece = slice(start, start + at_once)
             some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
             firsts = first_samples(self._counts, rows[piece]) if sign > 0 else rows[:0]
             waiting = None if self.frozen else self._scatter.waiting(len(some) - len(firsts), sign)

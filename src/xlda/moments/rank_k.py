@@ -13,72 +13,94 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.fortran import routine
-from xlda._internal.threads import in_parallel, in_parallel_with_blas, parts_for
+from xlda._internal.threads import in_parallel_with_blas, n_threads, parts_for
+from xlda.moments.triangle import ALIGNED, WIDEST, Panel, Triangle
 
-COLUMNS = 128  # added up at once
-ALIGNED = 16  # columns: panels that begin at a multiple of this are multiplied faster
+COLUMNS = 32  # added up at once
 
 
-def add_outer_products(rows: Array, sign: int, product: Array, total: Array) -> None:
-    """Add `sign` times the outer products of `rows` (n, d) to the upper triangle of `total` (d, d).
+def room_for_products(d: int, dtype: np.dtype[Any]) -> Array:
+    """Memory to multiply in: for each thread, as much as the widest panel of a triangle has."""
+    return np.empty((n_threads(), d * min(WIDEST, max(d, ALIGNED))), dtype)
 
-    `rows` is in C order; `product` is memory to work in, of the shape of `total` and the type of `rows`; both
-    are in Fortran order. Every thread has a panel of columns, the later the narrower, so that all have the
-    same number of multiplications to do.
 
-    >>> total = np.zeros((2, 2), order="F")
-    >>> add_outer_products(np.array([[1.0, 2.0], [3.0, 4.0]]), 1, np.empty_like(total), total)
-    >>> total
+def add_outer_products(rows: Array, sign: int, room: Array, total: Triangle) -> None:
+    """Add `sign` times the outer products of `rows` (n, d) to `total` (d, d).
+
+    `rows` is in C order; `room` is memory to work in, of the same type (`room_for_products`). Threads
+    share out the panels of the total.
+
+    >>> total = Triangle(2)
+    >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> add_outer_products(rows, 1, room_for_products(2, rows.dtype), total)
+    >>> total.matrix()
     array([[10., 14.],
-           [ 0., 20.]])
+           [14., 20.]])
     """
-    _check(rows, product, total)
-    blas, d = _blas(rows.dtype), rows.shape[1]
-    parts = parts_for(rows.size * d)
-    edges = [min(round(d * (part / parts) ** 0.5 / ALIGNED) * ALIGNED, d) for part in range(parts)] + [d]
+    _check(rows, room, total)
+    blas = _blas(rows.dtype)
+    parts = min(parts_for(rows.size * total.d), len(room))
+    shares = _shared_out(total, parts)
 
-    def multiply(first: int, last: int, _part: int) -> None:
-        for panel in range(first, last):
-            _multiply_panel(blas, rows, sign, edges[panel], edges[panel + 1], product)
+    def add(start: int, stop: int, part: int) -> None:
+        for first, values in (piece for share in shares[start:stop] for piece in share):
+            product = room[part, : values.size].reshape(values.shape, order="F")
+            _multiply(blas, rows, sign, first, product)
+            _add_triangle(product, first, values)
 
-    def add(_start: int, _stop: int, part: int) -> None:
-        for first in range(part * COLUMNS, d, parts * COLUMNS):
-            last = min(first + COLUMNS, d)
-            total[:last, first:last] += product[:last, first:last]
-
-    in_parallel_with_blas(multiply, parts, parts)
-    in_parallel(add, parts, parts)
+    in_parallel_with_blas(add, parts, parts)
 
 
-def _check(rows: Array, product: Array, total: Array) -> None:
+def _shared_out(total: Triangle, parts: int) -> list[list[Panel]]:
+    """Panels of each thread, narrower ones where there are too few, so that all have about as much to do."""
+    n_pieces = max(2 * parts // len(total.panels), 1) if parts > 1 else 1
+    pieces = [piece for panel in total.panels for piece in panel.split(n_pieces)]
+    work, shares = [0] * parts, [list[Panel]() for _ in range(parts)]
+    for piece in sorted(pieces, key=_multiplications, reverse=True):
+        least = work.index(min(work))
+        shares[least].append(piece)
+        work[least] += _multiplications(piece)
+    return shares
+
+
+def _multiplications(piece: Panel) -> int:
+    return (piece.first + piece.last) * (piece.last - piece.first)
+
+
+def _check(rows: Array, room: Array, total: Triangle) -> None:
     """Refuse what BLAS would read or write beyond: it is given addresses, and asks no questions."""
-    square = rows.shape[1:] * 2
-    fits = rows.ndim == 2 and rows.dtype in _KINDS and rows.flags.c_contiguous
-    fits = fits and product.dtype == rows.dtype and total.dtype == np.float64
-    for array in (product, total):
-        fits = fits and array.shape == square and array.flags.f_contiguous and array.flags.writeable
+    fits = rows.ndim == 2 and rows.dtype in _KINDS and rows.flags.c_contiguous and rows.shape[1] == total.d
+    fits = fits and room.dtype == rows.dtype and room.ndim == 2 and len(room) > 0
+    fits = fits and room.flags.c_contiguous and room.flags.writeable
+    for panel in total.panels if fits else ():
+        fits = fits and panel.values.size <= room.shape[1] and panel.first < panel.last <= rows.shape[1]
     if not fits:
         raise ValueError(
-            "add_outer_products needs rows (n, d) in C order, and a product and a total (d, d) in Fortran "
-            f"order, float64 or all but the total float32; got {rows.dtype} {rows.shape}, {product.dtype} "
-            f"{product.shape} and {total.dtype} {total.shape}."
+            "add_outer_products needs rows (n, d) in C order, room of the same type for a panel a thread, "
+            f"and a total (d, d); got {rows.dtype} {rows.shape}, {room.dtype} {room.shape} and {total.d}."
         )
 
 
-def _multiply_panel(blas: _Blas, rows: Array, sign: int, first: int, last: int, product: Array) -> None:
-    """Columns `first` to `last` of the product: what is above the diagonal block, and its upper triangle."""
-    if first == last:
-        return
-    n, d = _int(rows.shape[0]), _int(rows.shape[1])
-    above, width = _int(first), _int(last - first)
+def _multiply(blas: _Blas, rows: Array, sign: int, first: int, product: Array) -> None:
+    """Columns from `first` on of the product: what is above the diagonal block, and its upper triangle."""
+    last, columns = product.shape
+    n, d, height = _int(rows.shape[0]), _int(rows.shape[1]), _int(last)
+    above, width = _int(first), _int(columns)
     factor, nothing = ctypes.byref(blas.number(sign)), ctypes.byref(blas.number(0))
-    here = rows.ctypes.data
-    there = here + first * rows.itemsize
-    column = product.ctypes.data + first * product.strides[1]
-    block = column + first * product.itemsize
+    here, column = rows.ctypes.data, product.ctypes.data
+    there, block = here + first * rows.itemsize, column + first * product.itemsize
     if first:
-        blas.gemm(b"N", b"T", above, width, n, factor, here, d, there, d, nothing, column, d)
-    blas.syrk(b"U", b"N", width, n, factor, there, d, nothing, block, d)
+        blas.gemm(b"N", b"T", above, width, n, factor, here, d, there, d, nothing, column, height)
+    blas.syrk(b"U", b"N", width, n, factor, there, d, nothing, block, height)
+
+
+def _add_triangle(product: Array, first: int, total: Array) -> None:
+    """Add columns from `first` on of an upper triangle; what stands below the diagonal is left alone."""
+    for start in range(0, product.shape[1], COLUMNS):
+        some = slice(start, min(start + COLUMNS, product.shape[1]))
+        top, end = first + start, first + some.stop
+        total[:top, some] += product[:top, some]
+        total[top:end, some] += np.triu(product[top:end, some])
 
 
 def _int(value: int) -> Any:

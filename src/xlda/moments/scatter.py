@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from xlda._internal.arrays import Array, mirrored
+from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda.moments.rank_k import add_outer_products
+from xlda.moments.rank_k import add_outer_products, room_for_products
+from xlda.moments.triangle import Triangle
 
-WAITING_BYTES = 40 * 2**20  # of rows kept before one rank-k product folds them in
+WAITING_BYTES = 20 * 2**20  # of rows kept before one rank-k product folds them in
 MOST_WAITING = 8192  # rows: a longer float32 sum gains no speed and loses accuracy
-LEAST_WAITING = 2048  # rows that there is always room for
+LEAST_WAITING = 512  # rows that there is always room for
 SOME = 384  # rows that a call with a few samples folds: enough to be worth it, few enough to be short
 
 
@@ -28,27 +29,31 @@ class Scatter:
 
     def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype  # of the rows
-        self._total = np.zeros((n_features, n_features), order="F")  # upper triangle, zeros below
+        self._total = Triangle(n_features)
         self._rows: Array | None = None
         self._n_rows = 0
         self._sign = 1  # whether the waiting rows are to be added or taken away
-        self._product: Array | None = None  # of the last fold: memory used over and over
+        self._room: Array | None = None  # for products: memory used over and over
 
     @property
     def nbytes(self) -> tuple[int, int]:
         """Memory of the sum, and of the rows waiting with what folding them needs."""
-        waiting = sum(part.nbytes for part in (self._rows, self._product) if part is not None)
+        waiting = sum(part.nbytes for part in (self._rows, self._room) if part is not None)
         return self._total.nbytes, waiting
+
+    @property
+    def most_waiting(self) -> int:
+        """Rows that there is room for."""
+        capacity = WAITING_BYTES // (self._total.d * self._dtype.itemsize)
+        return min(max(capacity, LEAST_WAITING), MOST_WAITING)
 
     def waiting(self, n_rows: int, sign: int) -> Array:
         """Room for the next rows, (n_rows, d), whose outer products are added (`sign` 1) or taken away (-1).
 
-        `n_rows` is at most `LEAST_WAITING`.
+        `n_rows` is at most `most_waiting`.
         """
         if self._rows is None:
-            d = len(self._total)
-            capacity = WAITING_BYTES // (d * self._dtype.itemsize)
-            self._rows = np.empty((min(max(capacity, LEAST_WAITING), MOST_WAITING), d), self._dtype)
+            self._rows = np.empty((self.most_waiting, self._total.d), self._dtype)
         if self._n_rows + n_rows > len(self._rows) or sign != self._sign:
             self.fold()
         self._sign = sign
@@ -69,21 +74,21 @@ class Scatter:
         if self._rows is None or not self._n_rows:
             return
         first = max(self._n_rows - most, 0)
-        if self._product is None:
-            self._product = np.zeros(self._total.shape, self._dtype, order="F")
+        if self._room is None:
+            self._room = room_for_products(self._total.d, self._dtype)
         with interrupt_afterwards():  # or the rows would count twice
-            add_outer_products(self._rows[first : self._n_rows], self._sign, self._product, self._total)
+            add_outer_products(self._rows[first : self._n_rows], self._sign, self._room, self._total)
             self._n_rows = first
 
     def matrix(self) -> Array:
         """The sum as a symmetric matrix, (d, d)."""
         self.fold()
-        return mirrored(self._total)
+        return self._total.matrix()
 
     def copied(self) -> Scatter:
         """The same apart from this one; what waits waits there too, so that it takes little time."""
         other = Scatter.__new__(Scatter)
-        other.__dict__.update(self.__dict__, _total=self._total.copy(order="F"), _product=None)
+        other.__dict__.update(self.__dict__, _total=self._total.copy(), _room=None)
         other._rows = None if self._rows is None else self._rows[: self._n_rows].copy()
         return other
 
@@ -99,22 +104,19 @@ class Scatter:
         self._total -= other._total
 
     def replace(self, matrix: Array) -> None:
-        """Have this symmetric matrix for the sum, and no rows waiting; its memory is taken over."""
-        lower = np.ascontiguousarray(matrix)
-        for row in range(len(lower)):
-            lower[row, row + 1 :] = 0.0
-        self._total, self._n_rows = lower.T, 0  # in Fortran order, the upper triangle
+        """Have this symmetric matrix for the sum, and no rows waiting."""
+        self._total, self._n_rows = Triangle.of(matrix), 0
 
     def clear(self) -> None:
         """Be nothing again."""
-        self._total[:] = 0.0
+        self._total.clear()
         self._n_rows = 0
 
     def widen(self, dtype: np.dtype[Any]) -> None:
         """Take rows of this type from now on."""
         self.fold()
-        self._dtype, self._rows, self._product = dtype, None, None
+        self._dtype, self._rows, self._room = dtype, None, None
 
     def __getstate__(self) -> dict[str, Any]:
         self.fold()
-        return {**self.__dict__, "_rows": None, "_product": None}
+        return {**self.__dict__, "_rows": None, "_room": None}

@@ -12,7 +12,7 @@ from typing import Any
 from xlda._internal.arrays import Array
 
 MOST, SECONDS = 10_000, 3600.0
-MOST_BYTES = 96_000_000  # of uploads; of those before, only the embedding is remembered
+MOST_BYTES = 32_000_000  # of uploads; of those before, only the embedding is remembered
 
 
 @dataclass(slots=True)
