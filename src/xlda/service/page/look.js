@@ -4,7 +4,7 @@ import { askName, change, define, note, pause, predict, Screen, t, tell } from "
 import { liveView } from "./live.js";
 import { prepared } from "./photos.js";
 
-const SOON = 120;  // ms; drawing the photo takes time
+const [FRAME, SOON] = [20, 120];  // ms; drawing takes time
 
 define("look", class extends Screen {
 	#answer = null;
@@ -28,13 +28,14 @@ define("look", class extends Screen {
 		const body = (this.#photo = await prepared(file));
 		this.live.stop();
 		this.classList.add("asking");
-		const asked = predict(body, 3).finally(() => this.classList.remove("asking"));
-		await Promise.race([asked, pause(SOON)]).catch(() => {});
-		if (body !== this.#photo) return asked;
-		this.$.stage.showPhoto(body);
-		this.#goOn();
-		const answer = await asked;
-		if (body === this.#photo) this.#show(answer, body);
+		const shown = predict(body, 3).finally(() => this.classList.remove("asking"))
+			.then((answer) => body === this.#photo && this.#show(answer, body));
+		await Promise.race([shown.then(() => pause(FRAME)), pause(SOON)]).catch(() => {});
+		if (body === this.#photo) {
+			this.$.stage.showPhoto(body);
+			this.#goOn();
+		}
+		return shown;
 	}
 
 	#show(answer, photo, isPassing = false) {

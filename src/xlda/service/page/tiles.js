@@ -13,7 +13,7 @@ function tile({ src, alt, hasBadge }) {
 }
 
 // Sections are `{key, head, height, items}`; `make(item)` gives an element.
-// `size` is about its width, `text` the height below the picture.
+// `size` is about its width, `text` the height below.
 export function tilesOf(screen, { size, text = 0, make = tile, changed, nearEnd }) {
 	const { host } = screen.$;
 	const list = keyedList(host, { create: (row) => row.head?.() ?? rowOf(row), nearEnd });
