@@ -67,7 +67,9 @@ def sync(engine: Engine, url: str, box: str) -> dict[str, Any]:
     """Sync a box; gives bytes both ways, and seconds."""
     hub, began = RemoteHub(url), time.perf_counter()
     synced(engine, hub, box)
-    return {"box": box, "bytes": hub.n_bytes, "seconds": time.perf_counter() - began}
+    found = {"box": box, "bytes": hub.n_bytes, "seconds": time.perf_counter() - began}
+    print(found, flush=True)
+    return found
 
 
 def teach(engine: Engine, n: int, n_classes: int, width: int, seed: int) -> None:

@@ -35,6 +35,7 @@ import xlda.service
 from xlda.backbones import load
 from xlda.photos.embedding import embed_contents
 from xlda.service.places import ServicePlaces
+from xlda.service.small_photos import small_jpeg
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(xlda.service.__file__).with_name("page")
@@ -237,6 +238,7 @@ def full_shop(folder: Path) -> Path:
     model = folder / "full.xlda"
     contents = [photo(list(DRAWN)[n % len(DRAWN)], n) for n in range(DIFFERENT)]
     embeddings = embed_contents(contents, load("efficientnet-lite0"))
+    contents = [small_jpeg(content) for content in contents]  # as the service keeps them
     rng = np.random.default_rng(0)
     near = lambda rows: embeddings[rows] + rng.normal(0, 0.02, (len(rows), embeddings.shape[1]))  # noqa: E731
     mine = np.arange(0, DIFFERENT, len(DRAWN))

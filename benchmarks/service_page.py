@@ -23,12 +23,22 @@ def ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.1f} ms" if seconds < 0.01 else f"{1e3 * seconds:,.0f} ms"
 
 
+def spread(seconds: dict[str, float]) -> str:
+    """Median and 95 %."""
+    return f"{ms(seconds['median'])}, {ms(seconds['95 %'])}"
+
+
+def beside(seconds: dict[str, float], network: dict[str, float]) -> str:
+    """The same, and as many times what the network takes."""
+    ratios = " and ".join(f"{seconds[name] / network[name]:.2f}x" for name in ("median", "95 %"))
+    return f"{spread(seconds)}: {ratios} the network's"
+
+
 def rows(found: dict[str, Any]) -> list[list[str]]:
     """What was measured, and the figure."""
     photos, speed, learned = found["photos"], found["throughput"], found["learned"]
     waits = found["waits"]
-    network = photos["network"]["median"]
-    ratios = {name: photos[name]["95 %"] / network for name in ("predict", "predict while taught")}
+    network = photos["network"]
     share = speed["service"] / speed["xlda embed"]
     syncs = learned["1 a request, 1 client"] / learned["syncs of the disk"]
     return [
@@ -36,14 +46,11 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
             "start to ready, first and later",
             f"{found['first start']:.1f} s, {found['start']['median']:.1f} s",
         ],
-        ["the network's own time for a photo, all views", ms(network)],
-        [
-            "predict a photo, 95 % of them within",
-            f"{ms(photos['predict']['95 %'])}, {ratios['predict']:.2f}x",
-        ],
+        ["the network's own time for a photo, all views: median, 95 %", spread(network)],
+        ["predict a photo: median, 95 %", beside(photos["predict"], network)],
         [
             f"the same while {photos['taught meanwhile, a second']:.0f} samples a second are taught",
-            f"{ms(photos['predict while taught']['95 %'])}, {ratios['predict while taught']:.2f}x",
+            beside(photos["predict while taught"], network),
         ],
         ["teach a photo, 95 % acknowledged within", ms(photos["teach"]["95 %"])],
         ["known by the next call", photos["known by the next"]],

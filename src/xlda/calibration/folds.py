@@ -6,7 +6,6 @@ again: as if those samples had never been learned. Answers about samples that we
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -18,6 +17,7 @@ from xlda.calibration.clusters import clusters
 from xlda.head.head import Head
 from xlda.moments import Moments
 from xlda.moments.kept_samples import Kept
+from xlda.moments.trial import undone_afterwards
 
 Like: TypeAlias = Literal["same", "visit"]
 LIKES: tuple[str, ...] = get_args(Like)
@@ -75,16 +75,20 @@ def visit_folds(kept: Kept) -> Folds:
 
 
 def without_samples(moments: Moments, kept: Kept, folds: Folds, head_of: NewHead) -> Iterator[Scored]:
-    """Each fold scored by the classifier without it; not those samples whose class then has none."""
+    """Each fold scored by the classifier without it; not those samples whose class then has none.
+
+    Between two folds, and after them, the moments are as they were.
+    """
     for number in range(folds.n):
         out = np.flatnonzero(folds.of_sample == number)
         if not len(out):
             continue
-        rest = copy.deepcopy(moments)
-        rest.forget(kept.embeddings[out].astype(moments.dtype), kept.rows[out], kept.weights[out])
-        asked = out[rest.counts_of(kept.rows[out]) > 0]
-        if len(asked):
-            yield _scored(head_of(rest), rest, kept, asked)
+        with undone_afterwards(moments, kept.rows[out]):
+            moments.forget(kept.embeddings[out].astype(moments.dtype), kept.rows[out], kept.weights[out])
+            asked = out[moments.counts_of(kept.rows[out]) > 0]
+            scored = _scored(head_of(moments), moments, kept, asked) if len(asked) else None
+        if scored is not None:
+            yield scored
 
 
 def without_classes(moments: Moments, kept: Kept, head_of: NewHead) -> Iterator[Scored]:
@@ -93,12 +97,14 @@ def without_classes(moments: Moments, kept: Kept, head_of: NewHead) -> Iterator[
     n_folds = max(1, int(np.ceil(len(rows) / (SHARE_OF_CLASSES * max(moments.n_seen, 1)))))
     for number in range(n_folds):
         gone = rows[number::n_folds]
-        rest = copy.deepcopy(moments)
-        for row in gone.tolist():
-            rest.drop(row)
         asked = np.flatnonzero(np.isin(kept.rows, gone))
-        if rest.n_seen > 1 and len(asked):
-            yield _scored(head_of(rest), rest, kept, asked)
+        with undone_afterwards(moments, gone):
+            for row in gone.tolist():
+                moments.drop(row)
+            is_enough = moments.n_seen > 1 and len(asked)
+            scored = _scored(head_of(moments), moments, kept, asked) if is_enough else None
+        if scored is not None:
+            yield scored
 
 
 def _scored(head: Head, moments: Moments, kept: Kept, asked: Rows) -> Scored:

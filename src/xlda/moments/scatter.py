@@ -92,6 +92,15 @@ class Scatter:
         other._rows = None if self._rows is None else self._rows[: self._n_rows].copy()
         return other
 
+    def saved(self) -> Triangle:
+        """A copy of the sum, for `put_back`."""
+        self.fold()
+        return self._total.copy()
+
+    def put_back(self, saved: Triangle) -> None:
+        """Have the sum that was saved; its memory is taken over."""
+        self._total, self._n_rows = saved, 0
+
     def add(self, other: Scatter) -> None:
         """Add all of another sum."""
         other.fold()

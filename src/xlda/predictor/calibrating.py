@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 import weakref
@@ -29,6 +28,7 @@ from xlda.labels import Label
 from xlda.lifting import Lift
 from xlda.model import Model
 from xlda.moments import Moments
+from xlda.moments.trial import undone_afterwards
 from xlda.moments.view import MomentsView
 from xlda.predictor.predictor import Predictor
 from xlda.upkeep import Scoring
@@ -168,13 +168,13 @@ class Calibrating(Predictor):
             if is_over():
                 break
             out = np.flatnonzero((folds == number) & (rows >= 0))
-            rest = copy.deepcopy(moments)
-            rest.forget(embeddings[out].astype(moments.dtype), rows[out], np.ones(len(out)))
-            asked = out[rest.counts_of(rows[out]) > 0]
-            if len(asked) and rest.n_seen > 1:
-                head = scoring.dense_head(rest, table, layer_rows)
-                for place, label in zip(asked, _sure_labels(head, embeddings[asked]), strict=True):
-                    found[place] = label
+            with undone_afterwards(moments, rows[out]):
+                moments.forget(embeddings[out].astype(moments.dtype), rows[out], np.ones(len(out)))
+                asked = out[moments.counts_of(rows[out]) > 0]
+                if len(asked) and moments.n_seen > 1:
+                    head = scoring.dense_head(moments, table, layer_rows)
+                    for place, label in zip(asked, _sure_labels(head, embeddings[asked]), strict=True):
+                        found[place] = label
         return found
 
     def _labels_about_without(
