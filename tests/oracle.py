@@ -65,10 +65,11 @@ def weighted(k, counts, t):
     return rho, centre, rho**2 / (rho**2).sum(), 1 / (1 - ((rho / rho.sum()) ** 2).sum())
 
 
-def class_spread(k, counts, noise):
+def class_spread(k, counts, noise, features=None):
     """Centre, directions (columns) and psi of whitened class means k; and t and b.
 
-    `noise` is the covariance within classes, not shrunk, whitened by the shrunk one.
+    `noise` is the covariance within classes, not shrunk, whitened by the shrunk one. `features` are those
+    that b is about, where they are not all that there are.
     """
     d = k.shape[1]
 
@@ -83,7 +84,7 @@ def class_spread(k, counts, noise):
     rho, centre, w, f = weighted(k, counts, t)
     scatter = sum(weight * np.outer(mean - centre, mean - centre) for weight, mean in zip(w, k, strict=True))
     per_mean = (w / counts).sum()
-    b = 1 / (1 + (8 * (rho**2).sum() / d) ** 2)
+    b = 1 / (1 + (8 * (rho**2).sum() / (features or d)) ** 2)
     values, span = np.linalg.eigh(scatter)
     span = span[:, values > 1e-10 * values[-1]]  # in which means differ at all
     values, turn = np.linalg.eigh(span.T @ (f * scatter - per_mean * noise) @ span)
@@ -105,12 +106,12 @@ def class_spread(k, counts, noise):
     return centre, directions, psi, t, b
 
 
-def log_densities(queries, means, counts, covariance, dof, shrinkage="auto"):
+def log_densities(queries, means, counts, covariance, dof, shrinkage="auto", features=None):
     """log p(query | class) less what all classes share: posterior means and predictive variances."""
     counts = np.asarray(counts, np.float64)
     W = whitened(covariance, shrinkage, dof)
     k = np.asarray(means, np.float64) @ W
-    centre, directions, psi, _, _ = class_spread(k, counts, W.T @ covariance @ W)
+    centre, directions, psi, _, _ = class_spread(k, counts, W.T @ covariance @ W, features)
     z = (np.asarray(queries, np.float64) @ W - centre) @ directions
     columns = []
     for mean, n in zip((k - centre) @ directions, counts, strict=True):
@@ -145,10 +146,15 @@ def random_features(embeddings, width, seed):
     return np.where(along < 0, 0.4 * along, along)
 
 
-def lifted_shrinkage(covariance, dof):
-    """A prior worth 20 samples for each direction in which samples vary, as far as these are told."""
+def lifted_features(covariance, dof):
+    """Ten features for each direction in which samples vary, as far as these are told."""
     d, trace = len(covariance), np.trace(covariance)
     rest = (covariance**2).sum() - trace**2 / dof
     directions = min(trace**2 / rest, d) if rest > 0 else d
-    worth = min(20 * directions, 2 * d)
+    return min(10 * directions, d)
+
+
+def lifted_shrinkage(covariance, dof):
+    """A prior worth two samples for each of these."""
+    worth = 2 * lifted_features(covariance, dof)
     return worth / (worth + dof)

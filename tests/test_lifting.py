@@ -43,10 +43,9 @@ def scores_by_oracle(X, y, queries, width=WIDTH, seed=0):
     features, asked = (oracle.random_features(np.sqrt(some), width, seed) for some in (X, queries))
     counts, means, covariance = oracle.pooled(features, y)
     dof = len(y) - len(counts)
-    beta = oracle.lifted_shrinkage(covariance, dof)
-    return oracle.log_densities(
-        asked, np.stack(list(means.values())), np.array(list(counts.values())), covariance, dof, beta
-    )
+    beta, worth = oracle.lifted_shrinkage(covariance, dof), oracle.lifted_features(covariance, dof)
+    each = np.array(list(counts.values()))
+    return oracle.log_densities(asked, np.stack(list(means.values())), each, covariance, dof, beta, worth)
 
 
 def assert_same_scores(got, expected, rtol=2e-3):

@@ -13,7 +13,8 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda.calibration.share import DEVIATIONS
-from xlda.head.lifted_shrinkage import shrinkage_by
+from xlda.head.covariance import prior_shrinkage
+from xlda.head.lifted_shrinkage import worth_features_by
 from xlda.lifting import Lift
 from xlda.moments.kept_samples import Kept
 
@@ -103,7 +104,7 @@ def _answers(products: Array, classes: Rows, learned: Rows, asked: Rows, d: int)
     residuals = among - about[own] - about[own].T + between[np.ix_(own, own)]
     dof = len(learned) - len(known)
     trace, squares = float(np.trace(residuals)) / dof, float(np.vdot(residuals, residuals)) / dof**2
-    share = shrinkage_by(trace, squares, d, dof)
+    share = prior_shrinkage(worth_features_by(trace, squares, d, dof), dof)
     ridge = share / (1.0 - share) * trace / d
     residuals[np.diag_indices_from(residuals)] += ridge * dof
     towards = np.linalg.solve(residuals, (about - between[:, own]).T)  # residuals of samples, by class means

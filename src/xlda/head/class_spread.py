@@ -22,6 +22,7 @@ from xlda._internal.lapack import eigenvectors
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.count_table import groups_of
 from xlda.head.covariance import Whitening
+from xlda.head.lifted_shrinkage import worth_features
 from xlda.moments import Moments
 from xlda.moments.kept_spread import KeptSpread
 
@@ -100,20 +101,26 @@ def class_spread(
     With `kept`, T is as it was then, and only the directions are those of the classes as they are now.
     Costs O(C d^2 + d^3), and O(C^2 d) where there are fewer classes than features.
     """
-    return spread_of(_Whitened(moments, whitening, covariance), whitening, covariance, kept)
+    features = None if moments.lift is None else worth_features(covariance, moments.dof)
+    means = _Whitened(moments, whitening, covariance)
+    return spread_of(means, whitening, covariance, kept, features)
 
 
 def spread_of(
-    means: GroupedMeans, whitening: Whitening, covariance: Array, kept: KeptSpread | None = None
+    means: GroupedMeans,
+    whitening: Whitening,
+    covariance: Array,
+    kept: KeptSpread | None = None,
+    features: float | None = None,
 ) -> ClassSpread:
-    """The same of means that may be anywhere."""
+    """The same of means that may be anywhere; of a lift, so many `features` are to be known."""
     d = len(covariance)
     size = means.spread() if kept is None else kept.size
     weights, bias_factor, worth = means.weights(size)
     per_mean = float((weights * means.classes / means.counts).sum())  # one over the samples of a mean
     centre = means.centre(size)
     if kept is None:
-        share = 1.0 / (1.0 + (CLASSES_A_FEATURE * worth / d) ** 2)
+        share = 1.0 / (1.0 + (CLASSES_A_FEATURE * worth / (d if features is None else features)) ** 2)
         measured, basis, noise = means.directions(centre, bias_factor * weights, per_mean)
         outside = means.noise * d - float(noise.sum())
     else:

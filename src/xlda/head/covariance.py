@@ -158,7 +158,7 @@ def shrinkage_number(covariance: Array, dof: float, shrinkage: Shrinkage) -> flo
     return estimate(covariance / variance, dof) if variance > 0 else 1.0  # the scale must not overflow
 
 
-def prior_shrinkage(n_features: int, dof: float) -> float:
+def prior_shrinkage(n_features: float, dof: float) -> float:
     """A prior worth two samples a feature, that features vary alike and apart, beside `dof` real ones.
 
     >>> prior_shrinkage(64, dof=128)

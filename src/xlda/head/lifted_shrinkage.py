@@ -1,4 +1,4 @@
-"""How far the covariance of lifted features is drawn towards a multiple of the identity."""
+"""How many features those of a lift are worth, and how far their covariance is drawn towards the identity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xlda._internal.arrays import Array
 from xlda.head.covariance import Shrinkage, prior_shrinkage
 from xlda.moments import Moments
 
-PRIOR_SAMPLES = 20.0  # a direction in which samples vary
+FEATURES = 10.0  # that a direction is worth in which samples vary
 
 
 def shrinkage_for(shrinkage: Shrinkage, moments: Moments, covariance: Array) -> Shrinkage:
@@ -21,21 +21,26 @@ def shrinkage_for(shrinkage: Shrinkage, moments: Moments, covariance: Array) -> 
 def lifted_shrinkage(covariance: Array, dof: float) -> float:
     """A prior worth 20 samples for each direction in which samples vary, and never more than without a lift.
 
-    Features are many more than such directions. How many these are, the squares of the eigenvalues tell, less
-    what so few samples add to them.
-
     >>> round(lifted_shrinkage(np.diag([1.0] * 5 + [0.0] * 95), dof=1000.0), 3)
     0.091
     """
+    return prior_shrinkage(worth_features(covariance, dof), dof)
+
+
+def worth_features(covariance: Array, dof: float) -> float:
+    """Features without a lift that those of one, with this covariance, are worth: ten for each direction.
+
+    Features are many more than directions in which samples vary. How many these are, the squares of the
+    eigenvalues tell, less what so few samples add to them.
+
+    >>> round(worth_features(np.diag([1.0] * 5 + [0.0] * 95), dof=1000.0), 1)
+    50.3
+    """
     trace, squares = float(np.trace(covariance)), float(np.vdot(covariance, covariance))
-    return shrinkage_by(trace, squares, len(covariance), dof)
+    return worth_features_by(trace, squares, len(covariance), dof)
 
 
-def shrinkage_by(trace: float, squares: float, d: int, dof: float) -> float:
+def worth_features_by(trace: float, squares: float, d: int, dof: float) -> float:
     """The same by the trace of a covariance (d, d) and the sum of its squares."""
-    most = prior_shrinkage(d, dof)
-    if dof <= 0 or trace <= 0:
-        return most
-    rest = squares - trace**2 / dof
-    worth = PRIOR_SAMPLES * (min(trace**2 / rest, d) if rest > 0 else d)
-    return min(worth / (worth + dof), most)
+    rest = squares - trace**2 / dof if dof > 0 and trace > 0 else 0.0
+    return min(FEATURES * trace**2 / rest, d) if rest > 0 else d
