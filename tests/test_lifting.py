@@ -53,6 +53,21 @@ def assert_same_scores(got, expected, rtol=2e-3):
     np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
 
+def test_how_class_means_differ_is_told_by_what_features_are_worth(rng):
+    y = np.repeat(np.arange(90), 4)
+    noise = rng.standard_normal((len(y), 6)) * np.geomspace(0.1, 1.0, 6)  # mostly along one of them
+    X = (rng.standard_normal((90, 6))[y] + noise).astype(np.float32)
+    features = oracle.random_features(X, WIDTH, 0)
+    counts, means, covariance = oracle.pooled(features, y.tolist())
+    dof = len(y) - len(counts)
+    W = oracle.whitened(covariance, oracle.lifted_shrinkage(covariance, dof), dof)
+    given = np.stack(list(means.values())) @ W, np.array(list(counts.values())), W.T @ covariance @ W
+    *_, share = oracle.class_spread(*given, oracle.lifted_features(covariance, dof))
+    found = XLDA(lift=WIDTH, power=None, renew=0).fit(X, y).snapshot().head.space.spread.share
+    assert found == pytest.approx(share, rel=0.01)
+    assert found < 0.8 * oracle.class_spread(*given)[-1]  # which all features would give
+
+
 # -- the features themselves
 
 
