@@ -1,8 +1,8 @@
 const AROUND = 400;  // pixels
 const FAST = 2.5;  // pixels a millisecond
 
-// Only what can be seen is in the document. Rows have a `key` and a `height`. Pictures have a `data-src`, loaded
-// once it does not fly past.
+// Only what can be seen is in the document. Rows have a `key` and a `height`. Pictures have a `data-src`,
+// loaded once it does not fly past.
 export function keyedList(host, { create, nearEnd }) {
 	const nodes = new Map();
 	let [rows, frame, timer, lastSeen, lastAt, wanted] = [[], 0, 0, 0, 0];
