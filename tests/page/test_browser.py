@@ -143,7 +143,8 @@ def test_teach_and_look_with_a_camera(tab, service, camera):
     camera.shows("tea")
     one = tab(service.url).open()
     one.find("first-yes").click()
-    one.page.keyboard.type("tea")  # after the first question, the field has the focus
+    one.until("() => document.activeElement?.closest('[data-test=name]')")  # it has the focus by itself
+    one.page.keyboard.type("tea")
     hold(one, least=3)
     camera.shows("ball")
     one.page.wait_for_timeout(300)
