@@ -227,7 +227,7 @@ class FleetMember:
             told = tables.released(moved, self._fact["min_count"])
             told += tables.withdrawn(change.db, told, self._fact["min_count"])
             self._note_said(change)
-            samples = tables.signed(told, tables.labels_here(change.db), self._space)
+            samples = tables.signed(told, tables.labels_of_samples(change.db, told), self._space)
             is_base = self.version is None and bool(self.own.taught.names)
             if samples is None and not self._fact["pending"] and not is_base:
                 return {}
@@ -328,8 +328,8 @@ class FleetMember:
     def _mine(self, change: Transaction) -> Sums:
         """All samples of this box as they count now, also those that it has not told of."""
         mine = copy.deepcopy(self.own.taught)
-        moved, labels = tables.moved_samples(change.db), tables.labels_here(change.db)
-        samples = tables.signed(moved, labels, self._space)
+        moved = tables.moved_samples(change.db)
+        samples = tables.signed(moved, tables.labels_of_samples(change.db, moved), self._space)
         if samples is not None:
             mine.add(samples)
         return mine
@@ -424,8 +424,8 @@ def _by_root(change: Transaction, space: Space) -> SignedSamples | None:
         "JOIN tree ON tree.number = samples.home JOIN classes AS root ON root.number = tree.root "
         "WHERE samples.embedding IS NOT NULL"
     )
-    names = {name: state.label for name, state in tables.class_states(change.db).items()}
-    return tables.signed([tables.MovedSample(*row) for row in rows], names, space)
+    found = [tables.MovedSample(*row) for row in rows]
+    return tables.signed(found, tables.labels_of_samples(change.db, found), space)
 
 
 def _rows_of(

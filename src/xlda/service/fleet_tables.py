@@ -7,7 +7,7 @@ changed here since.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -32,6 +32,12 @@ tree.number = samples.home JOIN classes ON classes.number = samples.home)
 SELECT samples.number, contributed.home, now.home, samples.embedding, samples."group" FROM samples
 LEFT JOIN now ON now.number = samples.number LEFT JOIN contributed ON contributed.number = samples.number
 WHERE contributed.home IS NOT now.home AND samples.embedding IS NOT NULL"""
+# Classes as they are now.
+STATES = """SELECT one.id, one.label, other.id AS parent, one.is_removed OR NOT one.is_there AS gone
+FROM classes AS one LEFT JOIN classes AS other ON other.number = one.parent"""
+# Those that are not as the fleet last agreed; few, of many.
+DIFFERENT = f"""FROM ({STATES}) AS now LEFT JOIN fleet_classes AS agreed USING (id) WHERE agreed.id IS NULL
+OR now.label IS NOT agreed.label OR now.parent IS NOT agreed.parent OR now.gone IS NOT agreed.gone"""
 
 
 class MovedSample(NamedTuple):
@@ -113,17 +119,11 @@ def signed(moved: list[MovedSample], names: Mapping[str, Label], space: Space) -
 
 def class_states(db: apsw.Connection) -> dict[str, ClassState]:
     """All classes as they are now."""
-    rows = db.execute(
-        "SELECT one.id, one.label, other.id, one.is_removed OR NOT one.is_there FROM classes AS one "
-        "LEFT JOIN classes AS other ON other.number = one.parent"
-    )
-    return {class_id: ClassState(label, parent, bool(gone)) for class_id, label, parent, gone in rows}
+    return {class_id: _class_state(*state) for class_id, *state in db.execute(STATES)}
 
 
-def agreed_states(db: apsw.Connection) -> dict[str, ClassState]:
-    """All classes as they were when the fleet last agreed."""
-    rows = db.execute("SELECT id, label, parent, gone FROM fleet_classes")
-    return {class_id: ClassState(label, parent, bool(gone)) for class_id, label, parent, gone in rows}
+def _class_state(label: Label, parent: str | None, gone: int) -> ClassState:
+    return ClassState(label, parent, bool(gone))
 
 
 def note_begun(db: apsw.Connection, first: list[list[Any]]) -> None:
@@ -142,14 +142,15 @@ def has_all(db: apsw.Connection, first: list[list[Any]]) -> bool:
 
 def note_agreed(db: apsw.Connection) -> None:
     """Note that the fleet knows classes as they are now."""
-    db.execute("DELETE FROM fleet_classes")
-    rows = [(class_id, *state) for class_id, state in class_states(db).items()]
-    db.executemany("INSERT INTO fleet_classes(id, label, parent, gone) VALUES (?, ?, ?, ?)", rows)
+    db.execute(f"REPLACE INTO fleet_classes SELECT now.id, now.label, now.parent, now.gone {DIFFERENT}")
+    db.execute("DELETE FROM fleet_classes WHERE id NOT IN (SELECT id FROM classes)")
 
 
-def labels_here(db: apsw.Connection) -> dict[str, Label]:
-    """Labels of all class ids, also of those that are no more."""
-    return dict(db.execute("SELECT id, label FROM classes"))
+def labels_of_samples(db: apsw.Connection, moved: list[MovedSample]) -> dict[str, Label]:
+    """Labels of the class ids that samples are and were of, also of those that are no more."""
+    ids = {one.before for one in moved} | {one.after for one in moved}
+    rows = (db.execute("SELECT id, label FROM classes WHERE id = ?", (name,)).fetchone() for name in ids)
+    return dict(row for row in rows if row is not None)
 
 
 def live_labels(db: apsw.Connection) -> dict[str, Label]:
@@ -171,19 +172,22 @@ def said_here(db: apsw.Connection, clock: int, parent_of: Callable[[str], Any], 
     Whoever names or removes a class means all that it is made of: what is in it for its equal label alone
     is made a part of it.
     """
-    agreed = agreed_states(db)
+    rows = list(db.execute(f"SELECT now.*, agreed.id, agreed.label, agreed.parent, agreed.gone {DIFFERENT}"))
+    parts = defaultdict(list)
+    for child, parent in db.execute("SELECT id, parent FROM fleet_classes WHERE parent IS NOT NULL"):
+        parts[parent].append(child)
     said = []
-    for class_id, now in class_states(db).items():
-        before = agreed.get(class_id)
-        if before is None:
+    for class_id, *states in rows:
+        now, is_known, before = _class_state(*states[:3]), states[3] is not None, _class_state(*states[4:])
+        if not is_known:
             if now.gone:
                 continue  # nobody has ever heard of it
             before = ClassState("", None, False)
-        elif before != now and (before.label, before.gone) != (now.label, now.gone):
+        elif (before.label, before.gone) != (now.label, now.gone):
             said += [
                 Register(child, PARENT, class_id, clock, box)
-                for child, state in agreed.items()
-                if state.parent == class_id and parent_of(child) != class_id
+                for child in parts[class_id]
+                if parent_of(child) != class_id
             ]
         for field, old, new in zip((LABEL, PARENT, GONE), before, now, strict=True):
             if old != new:
