@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,8 +18,9 @@ pytest.importorskip("httpx", reason="the service needs the extra `serve`")
 
 from fleet_oracle import check_model, moments_by_loop
 from service_under_test import COMMAND, environment, running
-from xlda import XLDA
+from xlda import XLDA, upkeep
 from xlda.fleet import FleetHub
+from xlda.head import new_head
 from xlda.service import plans
 from xlda.service.backup import backup, restore
 from xlda.service.changes import NewSample
@@ -119,6 +121,48 @@ def test_two_boxes_know_what_both_were_taught_and_the_start_counts_once(tmp_path
         bern.close()
         bern.open()
         bern.check([*began, *one, *two])
+
+
+def test_a_box_is_taught_while_a_sync_makes_its_model(tmp_path, monkeypatch):
+    centres = dict(
+        zip(("kiwi", "pear", "fig", "melon"), 30 * np.eye(4, WIDTH, dtype=np.float32), strict=True)
+    )
+
+    def far_apart(n, *labels):
+        return [(label, one + centres[label]) for label, one in some(n, *labels)]
+
+    began, path = far_apart(8, "kiwi", "pear"), tmp_path / "start.xlda"
+    XLDA(power=None).partial_fit([one for _, one in began], [label for label, _ in began]).save(path)
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        for box in (bern, basel, bern):
+            box.sync(hub)
+        taught(basel, theirs := far_apart(6, "fig", "pear"))
+        basel.change(plans.rename_class(basel.id_of("kiwi"), "kiwi fruit", None))
+        basel.sync(hub)
+        mine, waited = far_apart(5, "melon", "pear", "kiwi"), []
+
+        def make_and_be_taught(*given, **how):
+            if not waited and threading.current_thread() is threading.main_thread():
+                teacher = threading.Thread(target=taught, args=(bern, mine), daemon=True)
+                teacher.start()
+                teacher.join(20)
+                waited.append(teacher.is_alive())
+            return new_head(*given, **how)
+
+        monkeypatch.setattr(upkeep, "new_head", make_and_be_taught)
+        bern.sync(hub)
+        assert waited == [False]
+        monkeypatch.setattr(upkeep, "new_head", None)  # the head that was made is the one that answers
+        samples = [*began, *theirs, *mine]
+        truth = ["kiwi fruit" if label == "kiwi" else label for label, _ in samples]
+        embeddings = [one for _, one in samples]
+        assert bern.engine.machine.classifier.predict(embeddings).tolist() == truth
+        monkeypatch.undo()
+        for _ in range(2):
+            bern.check(list(zip(truth, embeddings, strict=True)))
+            bern.close()
+            bern.open()
 
 
 def test_undoing_is_exact_on_any_box(tmp_path, start):

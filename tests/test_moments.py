@@ -89,6 +89,20 @@ def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch)
     np.testing.assert_allclose(learned.scatter, expected(X, rows)[2], rtol=1e-10, atol=1e-10)
 
 
+def test_rows_are_the_same_while_neither_count_nor_mean_has_changed():
+    made = []
+    for more in ([], [[4.0, 4.0], [1.0, 1.0], [7.0, 7.0]]):
+        moments = Moments(2)
+        moments.grow(4 if more else 3)
+        moments.update(np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], np.float32), [0, 1, 2])
+        if more:  # another mean, the same mean of two, a new row
+            moments.update(np.array(more, np.float32), [1, 0, 3])
+        made.append(moments)
+    before, after = made
+    assert after.same_rows(before).tolist() == [False, False, True, False]
+    assert before.same_rows(before).all()
+
+
 def test_memory_for_classes_grows_by_doubling():
     learned = Moments(2)
     sizes = []

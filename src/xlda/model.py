@@ -82,6 +82,17 @@ class Model:
                     self._learn(embeddings, labels)
                     self._few.clear()  # and not before: where memory cannot be had, they are not lost
 
+    def go_on_from(self, earlier: Model) -> None:
+        """Serve the head of an earlier model, whose rows this has too, with what has changed since in it."""
+        with self.lock:
+            moments, before, n = self.moments, earlier.moments, earlier.labels.n_rows
+            is_same = moments.same_rows(before)
+            names, old = (model.labels.table().names for model in (self, earlier))
+            is_same[:n] &= names[:n] == old
+            added = moments.counts
+            added[:n] -= before.counts
+            self.upkeep.go_on_from(earlier.upkeep, np.flatnonzero(~is_same), float(np.abs(added).sum()))
+
     # -- learning
 
     def learn(

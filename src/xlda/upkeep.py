@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,6 +172,13 @@ class Upkeep:
         self.served = served
         self._changed, self._n_changed, self._weight = [], 0, unrenewed
         return served.head
+
+    def go_on_from(self, earlier: Upkeep, rows: Rows, weight: float) -> None:
+        """Serve what another one serves; rows have changed since, by samples of this total weight."""
+        self._saved_plan, self._weight = earlier.plan_to_save(), earlier._weight
+        if earlier.served is not None:
+            self.served = replace(earlier.served, version=self.version)
+            self.changed(rows, weight)
 
     def restore(self, known: Known, scoring: Scoring, section: Section) -> None:
         """Serve the head that was saved beside what is known."""

@@ -11,13 +11,16 @@ import json
 import secrets
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import apsw
 import numpy as np
 
+from xlda._internal.threads import alone
 from xlda.errors import OtherVersionError, RefusedContributionError
 from xlda.fleet.box import MOST_SAMPLES, sums_of
 from xlda.fleet.exchange import AnyHub, next_epoch, next_version, send
@@ -280,7 +283,8 @@ class FleetMember:
             is_new = everything is not None and self.others.apply(everything)
         if not is_new:
             return self._engine.machine.seq
-        seq = int(self._changed(self._become)["seq"])
+        ahead = self._made_ahead()
+        seq = int(self._changed(lambda change: self._become(change, ahead))["seq"])
         self.tidy()
         return seq
 
@@ -305,19 +309,30 @@ class FleetMember:
         change.about |= {"boxes": len(self.versions) + 1}
         return {"heard": True}
 
-    def _become(self, change: Transaction) -> dict[str, Any]:
-        """Make the model anew of what this box and all others have taught and said."""
-        self._note_said(change)
+    def _made_ahead(self) -> Learner:
+        """The model as it would be now, with its head, which takes long and is made beside the serving."""
         known = self._known()
-        names = {**tables.live_labels(change.db), **names_in([self.own.taught, self.others.taught])}
+        with closing(self._engine.reading()) as db:
+            classes = classes_of(self._names(db), known)
+            mine = self._mine(db)
+        made = self._made([mine, self.others.taught], classes, removed_roots(classes, known), None)
+        with alone():
+            made.view_to_save()
+        return made
+
+    def _become(self, change: Transaction, ahead: Learner) -> dict[str, Any]:
+        """Make the model of what all boxes have taught and said, with the head that was made ahead."""
+        self._note_said(change)
+        known, names = self._known(), self._names(change.db)
         classes, labels = classes_of(names, known), labels_of(names, known)
         tables.set_states(change.db, classes, labels, known, change.seq)
         tables.note_agreed(change.db)
-        mine = self._mine(change)
+        mine = self._mine(change.db)
         change.db.execute("UPDATE classes SET from_file = 0")
         file = f"model-{secrets.token_hex(8)}.xlda"
-        made = self._made([mine, self.others.taught], classes, removed_roots(classes, known))
-        made.save(self._folder / file)
+        made = self._made([mine, self.others.taught], classes, removed_roots(classes, known), ahead)
+        made._model.go_on_from(ahead._model)
+        made.view_to_save(renew=False).write(self._folder / file)
         reached("fleet-file-written")
         self._fact |= {"is_in": True, "clock": max(self._fact["clock"], known.clock)}
         self._keep(change, others=self.others)
@@ -325,21 +340,31 @@ class FleetMember:
         change.about |= {"boxes": len(self.versions) + 1}
         return {}
 
-    def _mine(self, change: Transaction) -> Sums:
+    def _names(self, db: apsw.Connection) -> dict[str, Label]:
+        return {**tables.live_labels(db), **names_in([self.own.taught, self.others.taught])}
+
+    def _mine(self, db: apsw.Connection) -> Sums:
         """All samples of this box as they count now, also those that it has not told of."""
         mine = copy.deepcopy(self.own.taught)
-        moved = tables.moved_samples(change.db)
-        samples = tables.signed(moved, tables.labels_of_samples(change.db, moved), self._space)
+        moved = tables.moved_samples(db)
+        samples = tables.signed(moved, tables.labels_of_samples(db, moved), self._space)
         if samples is not None:
             mine.add(samples)
         return mine
 
     def _made(
-        self, parts: list[Sums], classes: Mapping[str, FleetClass | None], removed: Mapping[str, str]
+        self,
+        parts: list[Sums],
+        classes: Mapping[str, FleetClass | None],
+        removed: Mapping[str, str],
+        ahead: Learner | None,
     ) -> Learner:
-        """A classifier of all that was taught; its rows are those of the one that is served, and new ones."""
-        old = self._engine.machine.classifier
-        rows = _rows_of(self._engine, classes)
+        """A classifier of all that was taught; its rows are those of that made ahead, or of that served."""
+        machine = self._engine.machine
+        with machine.lock:
+            old, is_started = machine.classifier, machine.is_started
+            served = _ids_by_row(old, {label: name for name, label in machine.label_of.items()})
+        rows = _rows_of(served if ahead is None else _ids_by_row(ahead, ahead.class_ids_), classes)
         precision = "half" if self._space.half else "full"
         made = Learner(**{**old.get_params(), "precision": precision})
         moments, labels = summed(parts, classes, removed, rows, made.check_samples)
@@ -348,12 +373,13 @@ class FleetMember:
         made._model = Model(moments, Labels(labels), learning_parameters(made))
         made.backbone_ = self._space.backbone
         made.class_ids_ = {label: name for name, label in rows if name is not None and label is not None}
-        if self._engine.machine.is_started:
+        if is_started:
             made._model.layer_rows, made.batch_keys_ = old._model.layer_rows, old.batch_keys_
             if old._model.calibration is not None:
-                kept = [name is not None for name, _ in rows[: old._model.labels.n_rows]]
-                moved = np.where(kept, np.arange(len(kept)), -1)
-                made._model.calibration = old._model.calibration.in_rows(moved)
+                row_of = {name: row for row, (name, _) in enumerate(rows) if name is not None}
+                roots = [classes.get(name) for name in served]
+                moved = [-1 if one is None else row_of[one.id] for one in roots]
+                made._model.calibration = old._model.calibration.in_rows(np.array(moved, np.intp))
         return made
 
     # -- how it is kept
@@ -428,19 +454,23 @@ def _by_root(change: Transaction, space: Space) -> SignedSamples | None:
     return tables.signed(found, tables.labels_of_samples(change.db, found), space)
 
 
+def _ids_by_row(classifier: Learner, id_of: Mapping[Label, str]) -> list[str]:
+    """The class id of each row; an empty one where there is no class."""
+    if not hasattr(classifier, "_model"):
+        return []
+    return [id_of.get(label, "") for label in classifier._model.labels.table().names.tolist()]
+
+
 def _rows_of(
-    engine: Engine, classes: Mapping[str, FleetClass | None]
+    before: list[str], classes: Mapping[str, FleetClass | None]
 ) -> list[tuple[str | None, Label | None]]:
-    """Class id and label of each row: classes keep the rows that they have, and new ones come after."""
-    label_of = {found.id: found.label for found in classes.values() if found is not None}
+    """Class id and label of each row: classes keep the rows that they had before, and new ones come after."""
+    left = dict(sorted((one.id, one.label) for one in classes.values() if one is not None))
     rows: list[tuple[str | None, Label | None]] = []
-    left, machine = dict(sorted(label_of.items())), engine.machine
-    if machine.is_started:
-        id_of = {label: name for name, label in machine.label_of.items()}
-        for label in machine.classifier._model.labels.table().names.tolist():
-            found = classes.get(id_of.get(label, ""))
-            if found is not None and found.id in left:
-                rows.append((found.id, left.pop(found.id)))
-            else:
-                rows.append((None, None))
+    for name in before:
+        found = classes.get(name)
+        if found is not None and found.id in left:
+            rows.append((found.id, left.pop(found.id)))
+        else:
+            rows.append((None, None))
     return [*rows, *left.items()]
