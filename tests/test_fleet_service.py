@@ -20,8 +20,7 @@ from fleet_oracle import check_model, moments_by_loop
 from service_under_test import COMMAND, environment, running
 from xlda import XLDA, upkeep
 from xlda.fleet import FleetHub
-from xlda.head import new_head
-from xlda.service import plans
+from xlda.service import fleet_sync, plans
 from xlda.service.backup import backup, restore
 from xlda.service.changes import NewSample
 from xlda.service.database import ROOTS
@@ -123,7 +122,8 @@ def test_two_boxes_know_what_both_were_taught_and_the_start_counts_once(tmp_path
         bern.check([*began, *one, *two])
 
 
-def test_a_box_is_taught_while_a_sync_makes_its_model(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("moment", "name"), [(upkeep, "new_head"), (fleet_sync.tables, "live_labels")])
+def test_a_box_is_taught_while_a_sync_makes_its_model(tmp_path, monkeypatch, moment, name):
     centres = dict(
         zip(("kiwi", "pear", "fig", "melon"), 30 * np.eye(4, WIDTH, dtype=np.float32), strict=True)
     )
@@ -142,15 +142,19 @@ def test_a_box_is_taught_while_a_sync_makes_its_model(tmp_path, monkeypatch):
         basel.sync(hub)
         mine, waited = far_apart(5, "melon", "pear", "kiwi"), []
 
-        def make_and_be_taught(*given, **how):
-            if not waited and threading.current_thread() is threading.main_thread():
-                teacher = threading.Thread(target=taught, args=(bern, mine), daemon=True)
-                teacher.start()
-                teacher.join(20)
-                waited.append(teacher.is_alive())
-            return new_head(*given, **how)
+        def and_be_taught(done):
+            def do(*given, **how):
+                found = done(*given, **how)
+                if not waited and threading.current_thread() is threading.main_thread():
+                    teacher = threading.Thread(target=taught, args=(bern, mine), daemon=True)
+                    teacher.start()
+                    teacher.join(20)
+                    waited.append(teacher.is_alive())
+                return found
 
-        monkeypatch.setattr(upkeep, "new_head", make_and_be_taught)
+            return do
+
+        monkeypatch.setattr(moment, name, and_be_taught(getattr(moment, name)))
         bern.sync(hub)
         assert waited == [False]
         monkeypatch.setattr(upkeep, "new_head", None)  # the head that was made is the one that answers

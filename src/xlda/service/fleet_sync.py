@@ -312,9 +312,9 @@ class FleetMember:
     def _made_ahead(self) -> Learner:
         """The model as it would be now, with its head, which takes long and is made beside the serving."""
         known = self._known()
-        with closing(self._engine.reading()) as db:
-            classes = classes_of(self._names(db), known)
-            mine = self._mine(db)
+        with closing(self._engine.reading()) as db, db:  # one transaction: both are of the same moment
+            names, mine = self._names(db), self._mine(db)
+        classes = classes_of(names, known)
         made = self._made([mine, self.others.taught], classes, removed_roots(classes, known), None)
         with alone():
             made.view_to_save()
