@@ -334,6 +334,7 @@ class FleetMember:
         made._model.go_on_from(ahead._model)
         made.view_to_save(renew=False).write(self._folder / file)
         reached("fleet-file-written")
+        change.machine.read_ahead(file)
         self._fact |= {"is_in": True, "clock": max(self._fact["clock"], known.clock)}
         self._keep(change, others=self.others)
         change.steps.append(["become", file, self._fact["others"]])

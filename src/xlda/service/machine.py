@@ -43,6 +43,7 @@ class Machine:
         self.classifier = classifier
         self._fleet, self._others_files = fleet, list[str]()  # what others have taught
         self._others: Sums | None = None  # the same, once somebody needs it
+        self._coming = dict[str, Learner]()  # what was read of files before it was time for them
         self.lock = threading.RLock()
         self.between_events = threading.Lock()  # held while steps are taken, however many: for what is saved
         self.position = LogPosition(0, b"")  # of the last event that is in it
@@ -224,12 +225,17 @@ class Machine:
             self._note(class_id)
         self.know_others(others)
 
-    def _become(self, file: str, others: list[str]) -> None:
+    def read_ahead(self, file: str) -> None:
+        """Read the model that it will become, which takes long, while others may still ask."""
         assert self._fleet is not None
-        classifier: Learner = model_file.read(self._fleet / file, Learner)
-        classifier.background = True
-        self.classifier = classifier
-        self.label_of = {class_id: label for label, class_id in classifier.class_ids_.items()}
+        self._coming = {file: model_file.read(self._fleet / file, Learner)}
+
+    def _become(self, file: str, others: list[str]) -> None:
+        if file not in self._coming:
+            self.read_ahead(file)
+        self.classifier = self._coming.pop(file)
+        self.classifier.background = True
+        self.label_of = {class_id: label for label, class_id in self.classifier.class_ids_.items()}
         self.know_others(others)
 
     def _backbone(self, identity: dict[str, Any]) -> None:
