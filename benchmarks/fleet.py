@@ -6,7 +6,7 @@ By itself it measures messages and a hub that is a folder, in half precision: a 
 sample each, which gives some more to the hub, and from there to another box. The model file that it is
 compared with has no head in it, which a saved one may have.
 
-With `--services`, which stores nothing: two boxes begin from one model of random classes and are synced with
+With `--services`: two boxes begin from one model of random classes and are synced with
 a hub that is a service in another process. Then one is taught, four out of five samples of known classes, and
 is synced, and after it the other. A third box, that has nothing, gets all.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -163,13 +164,15 @@ def main() -> None:
     parser.add_argument("--precision", choices=("full", "half"), default="half")
     parser.add_argument("--services", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS / "fleet.json")
-    arguments = parser.parse_args()
+    arguments, load = parser.parse_args(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         found = (measured if arguments.services else messages)(arguments, Path(folder))
-    settings = {name: value for name, value in vars(arguments).items() if name != "out"}
-    if not arguments.services:
-        stored = {"machine": machine.describe(), **settings, **found}
-        arguments.out.write_text(json.dumps(stored, indent=1) + "\n")
+    settings = {name: value for name, value in vars(arguments).items() if name not in ("out", "services")}
+    stored = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    stored["services" if arguments.services else "folder"] = {
+        "machine": machine.describe(), "load": load, **settings, **found
+    }  # fmt: skip
+    arguments.out.write_text(json.dumps(stored, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 
