@@ -149,14 +149,21 @@ def page(stored: dict[str, Any]) -> str:
 def _embed(found: dict[str, Any]) -> str:
     one, two = found["embed_ray_1"], found["embed_ray_2"]
     local = {n: found[f"embed_local_{n}"] for n in (1, 2)}
+    apart = found["embed_apart_2"]
+    overheads = [
+        f"{100 * (_speed(beside) / _speed(with_ray) - 1):.1f} %"
+        for beside, with_ray in ((local[1], one), (apart, two), (local[2], two))
+    ]
     rows = [
         ["without Ray, one thread", _rate(local[1])],
         ["Ray, one worker of one thread", _rate(one)],
+        ["without Ray, two processes of one thread", _rate(apart)],
         ["without Ray, two threads", _rate(local[2])],
         ["Ray, two workers of one thread", _rate(two)],
         ["two workers against one", f"{_speed(two) / _speed(one):.2f} x"],
-        ["Ray's overhead, one worker", f"{100 * (_speed(local[1]) / _speed(one) - 1):.1f} %"],
-        ["Ray's overhead, two workers", f"{100 * (_speed(local[2]) / _speed(two) - 1):.1f} %"],
+        ["Ray's overhead, one worker", overheads[0]],
+        ["Ray's overhead, two workers beside two processes", overheads[1]],
+        ["the same, beside two threads of one process", overheads[2]],
         ["start of Ray; of two workers", f"{two['start_of_ray']:.0f} s; {two['start_of_workers']:.0f} s"],
     ]
     return f"{one['photos']:,} photos by `efficientnet-lite0`:\n\n" + table(

@@ -151,10 +151,13 @@ class EmbedsParts:
     """An actor that has the network and makes one file a part."""
 
     def __init__(self, wanted: EmbedOrder) -> None:
+        from PIL import Image
+
         from xlda import backbones
 
         self._wanted = wanted
         self._backbone = backbones.load(wanted.backbone, threads=wanted.cpus, **wanted.options)
+        self._backbone.embed_one(Image.new("RGB", (64, 64)))  # now, so that the first part takes no longer
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Make the part that is described in `row`."""
