@@ -17,6 +17,7 @@ from xlda.head.layer_rows import LayerRows
 from xlda.labels import Label, Labels, LabelTable, check_lengths, label_hash
 from xlda.moments import ForgetError, Moments
 from xlda.moments.blocks import check_has, restore, split
+from xlda.moments.comparison import same_rows
 from xlda.moments.sample_buffer import A_FEW, SampleBuffer
 from xlda.upkeep import Scoring, Upkeep
 
@@ -86,7 +87,7 @@ class Model:
         """Serve the head of an earlier model, whose rows this has too, with what has changed since in it."""
         with self.lock:
             moments, before, n = self.moments, earlier.moments, earlier.labels.n_rows
-            is_same = moments.same_rows(before)
+            is_same = same_rows(moments, before)
             names, old = (model.labels.table().names for model in (self, earlier))
             is_same[:n] &= names[:n] == old
             added = moments.counts

@@ -136,16 +136,6 @@ class Moments:
         means: Array = offsets + shift.astype(self.dtype)
         return means
 
-    def same_rows(self, earlier: Moments) -> Array:
-        """Whether each class has the count and the mean that the same row of another one has."""
-        is_same, n = np.zeros(self.n_classes, bool), min(self.n_classes, earlier.n_classes)
-        is_same[:n] = self._counts[:n] == earlier._counts[:n]
-        point = np.zeros(self.n_features)
-        for start in range(0, n, PIECE):
-            rows = slice(start, min(start + PIECE, n))
-            is_same[rows] &= (self.means_from(point, rows) == earlier.means_from(point, rows)).all(axis=1)
-        return is_same
-
     def _offsets_of(self, rows: Rows | slice) -> Array:
         """Class means less the origin, which may be the memory that they are kept in."""
         offsets: Array = self._offsets[: self._n_classes][rows]
