@@ -120,10 +120,10 @@ def command(options: list[str]) -> str:
 
 
 def added(points: list[dict[str, Any]], new: dict[str, Any]) -> None:
-    """A point among the others; methods that it had already are replaced."""
+    """A point among the others; methods that it had already are replaced, in as many drawings as are new."""
     for point in points:
         if (point["data"], point["per class"]) == (new["data"], new["per class"]):
-            for run, more in zip(point["runs"], new["runs"], strict=True):
+            for run, more in zip(point["runs"], new["runs"], strict=False):
                 run.update(more)
             return
     points.append(new)

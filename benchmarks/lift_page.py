@@ -24,15 +24,16 @@ INTRODUCTION = """\
 tells apart among the embeddings may well be told apart among so many bent ones. That pays where classes have
 dozens of samples each, from which the covariance of so many features can be known.
 
-- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Which directions, the
-  seed says: `lift_seed`. They are made of the raw words of a published generator by whole numbers alone, so
-  they are the same on every machine. A file has the seed and a checksum, and loading compares that.
+- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Directions are those of
+  random rotations that a fast transform makes, so no matrix of them is kept. All that is random are signs,
+  which are the bits of a published generator: the seed, `lift_seed`, gives the same ones on every machine. A
+  file has the seed and a checksum, and loading compares that.
 - Nothing of them depends on data. So order, batches and merging still do not matter, and samples can be
   forgotten. Classifiers of the same lift can be merged, others are refused.
 - The power comes first and is chosen by the embeddings (`power="auto"`). Samples that are kept for checking
   are embeddings, not features.
 - `shrinkage="auto"` is another number here: features are many more than the directions in which samples vary,
-  so the prior is worth 20 samples for each of these; [math.md](math.md#random-features) has it.
+  so the prior is worth 40 samples for each of these; [math.md](math.md#random-features) has it.
 - `to_linear` gives the layer over the features, which `lifted` gives. An ONNX graph has the lift in it, and
   so has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
 
@@ -58,35 +59,36 @@ def page(results: dict[str, Any]) -> str:
 
 
 def learning(found: dict[str, Any]) -> str:
-    """Beside what cannot be done without."""
+    """Beside the products by which others would do it."""
     times = {name: median(seconds) / found["samples"] for name, seconds in found["seconds"].items()}
     rounds = zip(*(found["seconds"][name] for name in ("xlda", "product", "rank-k")), strict=True)
     ratios = [own / (product + rank) for own, product, rank in rounds]
     rows = [
-        ["the product that makes the features", f"{1e6 * times['product']:.0f}"],
-        ["a symmetric rank-k product for each batch", f"{1e6 * times['rank-k']:.0f}"],
+        ["product with a matrix of random directions", f"{1e6 * times['product']:.0f}"],
+        ["symmetric rank-k product for each batch", f"{1e6 * times['rank-k']:.0f}"],
+        ["the features as XLDA makes them", f"{1e6 * times['features']:.0f}"],
         ["XLDA, all of it", f"{1e6 * times['xlda']:.0f}"],
     ]
     return (
         f"Learning {found['samples']:,} samples of {found['classes']:,} classes with "
         f"`lift={found['width']}`, in batches of {found['batch']}, takes {median(ratios):.2f} times as "
-        f"long as the two products that cannot be done without (median of {len(ratios)} rounds, "
-        f"{min(ratios):.2f} to {max(ratios):.2f}):\n\n" + table(["", "µs a sample"], rows)
+        f"long as the two products by which others would do it, the first two lines (median of "
+        f"{len(ratios)} rounds, {min(ratios):.2f} to {max(ratios):.2f}):\n\n" + table(["", "µs a sample"], rows)
     )
 
 
 def predicting(found: dict[str, Any]) -> str:
     """One query a call."""
     times = {name: median(seconds) for name, seconds in found["seconds"].items()}
-    ratio = (times["with"] - times["product"]) / times["without"]
+    ratio = (times["with"] - times["features"]) / times["without"]
     rows = [
         [name, f"{1e3 * times[key]:.2f}", f"{found['coordinates'][key]:,}"]
         for name, key in (("no lift", "without"), (f"`lift={found['width']}`", "with"))
     ]
     return (
         f"One query among {found['classes']:,} classes; of the time with a lift, "
-        f"{1e3 * times['product']:.2f} ms are the product that makes the features, and the rest is "
-        f"{ratio:.1f} times that without:\n\n" + table(["", "ms", "coordinates"], rows)
+        f"{1e3 * times['features']:.2f} ms make the features (a product with a matrix of directions would "
+        f"take {1e3 * times['product']:.2f} ms), and the rest is {ratio:.1f} times that without:\n\n" + table(["", "ms", "coordinates"], rows)
     )
 
 

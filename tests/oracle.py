@@ -135,23 +135,32 @@ def philox_words(key, n):
 
 
 def random_features(embeddings, width, seed):
-    """Features of embeddings (n, d): numbers of the first direction, then of the second, and so on."""
+    """Features of embeddings (n, d), by H D H D H D of a power of two, block after block of directions."""
     embeddings = np.asarray(embeddings, np.float64)
     d = embeddings.shape[1]
-    sums = [sum(word.to_bytes(8, "little")) - 1020 for word in philox_words(seed, width * d)]
-    directions = np.array(sums, np.float64).reshape(width, d) / np.sqrt(8 * (256**2 - 1) / 12 * d)
+    n = 64
+    while n < d:
+        n *= 2
+    n_blocks = -(-width // n)
+    words = philox_words(seed, n_blocks * 3 * n // 64)
+    signs = [1 - 2 * (word >> bit & 1) for word in words for bit in range(64)]
+    signs = np.array(signs, np.float64).reshape(n_blocks, 3, n)
+    parity = [[(i & j).bit_count() % 2 for j in range(n)] for i in range(n)]
+    hadamard = (1.0 - 2.0 * np.array(parity)) / np.sqrt(n)
+    blocks = [hadamard * third @ (hadamard * second) @ (hadamard * first) for first, second, third in signs]
+    directions = np.concatenate(blocks)[:width, :d] * np.sqrt(n / d)
     if d >= 8:
-        directions -= directions.mean(axis=1, keepdims=True)
+        embeddings = embeddings - embeddings.mean(axis=1, keepdims=True)
     along = embeddings @ directions.T
     return np.where(along < 0, 0.4 * along, along)
 
 
 def lifted_features(covariance, dof):
-    """Ten features for each direction in which samples vary, as far as these are told."""
+    """Twenty features for each direction in which samples vary, as far as these are told."""
     d, trace = len(covariance), np.trace(covariance)
     rest = (covariance**2).sum() - trace**2 / dof
     directions = min(trace**2 / rest, d) if rest > 0 else d
-    return min(10 * directions, d)
+    return min(20 * directions, d)
 
 
 def lifted_shrinkage(covariance, dof):

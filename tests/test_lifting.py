@@ -19,7 +19,7 @@ from xlda import XLDA
 from xlda.calibration import lift_trial
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.lifting import Lift
-from xlda.lifting.drawing import WholeNumbers
+from xlda.lifting.drawing import Signs
 
 WIDTH = 48
 DATA = Path(__file__).parent / "data"
@@ -57,13 +57,13 @@ def test_how_class_means_differ_is_told_by_what_features_are_worth(rng):
     y = np.repeat(np.arange(90), 4)
     noise = rng.standard_normal((len(y), 6)) * np.geomspace(0.1, 1.0, 6)  # mostly along one of them
     X = (rng.standard_normal((90, 6))[y] + noise).astype(np.float32)
-    features = oracle.random_features(X, WIDTH, 0)
+    features = oracle.random_features(X, 2 * WIDTH, 0)
     counts, means, covariance = oracle.pooled(features, y.tolist())
     dof = len(y) - len(counts)
     W = oracle.whitened(covariance, oracle.lifted_shrinkage(covariance, dof), dof)
     given = np.stack(list(means.values())) @ W, np.array(list(counts.values())), W.T @ covariance @ W
     *_, share = oracle.class_spread(*given, oracle.lifted_features(covariance, dof))
-    found = XLDA(lift=WIDTH, power=None, renew=0).fit(X, y).snapshot().head.space.spread.share
+    found = XLDA(lift=2 * WIDTH, power=None, renew=0).fit(X, y).snapshot().head.space.spread.share
     assert found == pytest.approx(share, rel=0.01)
     assert found < 0.8 * oracle.class_spread(*given)[-1]  # which all features would give
 
@@ -72,17 +72,21 @@ def test_how_class_means_differ_is_told_by_what_features_are_worth(rng):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
-def test_random_numbers_are_those_of_the_published_generator(seed):
-    expected = [sum(word.to_bytes(8, "little")) - 1020 for word in oracle.philox_words(seed, 1000)]
-    assert WholeNumbers(seed).next(1000).tolist() == expected
+def test_random_signs_are_the_bits_of_the_published_generator(seed):
+    words = oracle.philox_words(seed, 20)
+    expected = [1 - 2 * (word >> bit & 1) for word in words for bit in range(64)]
+    stream = Signs(seed)
+    assert [*stream.next(64), *stream.next(19 * 64)] == expected
 
 
-@pytest.mark.parametrize("d", [1, 7, 8, 13])
-def test_features_are_what_is_written_of_them(d, rng):
-    X = rng.standard_normal((5, d)).astype(np.float32)
-    found = Lift(n_inputs=d, width=30, seed=3).features(X)
+@pytest.mark.parametrize(
+    ("d", "width"), [(1, 30), (7, 30), (8, 30), (13, 200), (64, 64), (65, 300), (200, 30)]
+)
+def test_features_are_what_is_written_of_them(d, width, rng):
+    X = rng.standard_normal((70, d)).astype(np.float32)
+    found = Lift(n_inputs=d, width=width, seed=3).features(X)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, oracle.random_features(X, 30, 3), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found, oracle.random_features(X, width, 3), rtol=0, atol=3e-6)
     assert 0.2 < (found < 0).mean() < 0.8  # both sides of the bend are there
 
 
@@ -90,6 +94,15 @@ def test_what_all_numbers_have_in_common_is_left_out(rng):
     X = rng.standard_normal((3, 20))
     lift = Lift(20, 40)
     np.testing.assert_allclose(lift.features(X + 5), lift.features(X), atol=1e-5)
+
+
+def test_directions_are_for_whoever_makes_a_product(rng):
+    X, lift = rng.standard_normal((4, 70)).astype(np.float32), Lift(70, 300, seed=1)
+    along = X @ lift.directions().T
+    np.testing.assert_allclose(np.where(along < 0, 0.4 * along, along), lift.features(X), atol=1e-5)
+    blocks = Lift(64, 128).directions()
+    square = blocks.T @ blocks  # two rotations, of what is left where the mean is taken off
+    np.testing.assert_allclose(square, 2 * (np.eye(64) - 1 / 64), atol=1e-5)
 
 
 def test_more_features_begin_with_the_fewer(rng):
@@ -107,7 +120,7 @@ def test_a_centre_is_taken_off_first(rng):
 def test_copies_share_the_random_numbers():
     lift = Lift(5, 20)
     assert copy.deepcopy(lift) is lift
-    assert pickle.loads(pickle.dumps(lift)).directions is lift.directions
+    assert pickle.loads(pickle.dumps(lift))._shared is lift._shared
     assert len(pickle.dumps(lift)) < 500
 
 
@@ -130,11 +143,11 @@ def test_means_and_covariance_are_those_of_the_features(clf, samples):
 
 def test_the_prior_is_worth_samples_for_each_direction_not_for_each_feature(samples):
     X, y, _, _ = samples
-    _, _, covariance = oracle.pooled(oracle.random_features(np.sqrt(X), 300, 0), y)
+    _, _, covariance = oracle.pooled(oracle.random_features(np.sqrt(X), 900, 0), y)
     dof = len(y) - 12
-    found = XLDA(lift=300).fit(X, y).shrinkage_
+    found = XLDA(lift=900).fit(X, y).shrinkage_
     assert found == pytest.approx(oracle.lifted_shrinkage(covariance, dof), rel=1e-3)
-    assert found < 0.8 * 600 / (600 + dof)  # of two samples a feature
+    assert found < 0.8 * 1800 / (1800 + dof)  # of two samples a feature
 
 
 @pytest.mark.parametrize("search", ["fisher", "lsh"])
@@ -206,7 +219,7 @@ def test_half_precision_keeps_the_means_of_features_as_float16(samples, clf):
     assert (half.predict(queries) == clf.predict(queries)).mean() > 0.95
     with pytest.raises(ValueError, match="embeddings up to a length of"):
         half.partial_fit(np.full((1, 6), 7e6, np.float32), [0])
-    assert np.isfinite(Lift(6, 4096).features(np.full((1, 6), 2500)).astype(np.float16)).all()
+    assert np.isfinite(Lift(6, 4096).features(np.full((1, 6), 1500)).astype(np.float16)).all()
 
 
 # -- undoing, merging, whole classes
@@ -405,9 +418,9 @@ def test_a_centre_comes_back(samples, tmp_path):
 
 
 def test_the_golden_file_answers_as_it_did_on_the_machine_that_made_it(tmp_path):
-    expected = json.loads((DATA / "lifted-1.json").read_text())
+    expected = json.loads((DATA / "lifted-2.json").read_text())
     queries = np.array(expected["queries"], np.float32)
-    clf = xlda.load(DATA / "lifted-1.xlda")
+    clf = xlda.load(DATA / "lifted-2.xlda")
     assert (clf.lift, clf.lift_seed, len(clf.lift_centre), clf.power_) == (40, 7, 10, 0.5)
     for _ in range(2):
         labels, scores = clf.predict_topk(queries, 3)
@@ -438,7 +451,8 @@ def changed(path, section, **entries):
         ("lift", {"n_inputs": 7}, DamagedFileError, "random features are others|embeddings"),
         ("lift", {"n_inputs": 0}, DamagedFileError, "embeddings of 0 numbers"),
         ("lift", {"n_inputs": 10**9}, DamagedFileError, "embeddings of 1000000000 numbers"),
-        ("lift", {"rule": 2}, NewerFileError, "a newer rule"),
+        ("lift", {"rule": 3}, NewerFileError, "a newer rule"),
+        ("lift", {"rule": 1}, DamagedFileError, "an older rule"),
         ("params", {"lift_seed": 1}, DamagedFileError, "random features are others"),
         ("params", {"lift": 32}, DamagedFileError, "offsets"),
         ("params", {"lift": 60_000}, DamagedFileError, "offsets"),

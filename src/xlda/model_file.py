@@ -308,8 +308,11 @@ def _lift(clf: Any, sections: storage.Sections) -> Lift | None:
     n_inputs = section.whole_number("n_inputs")
     if not 1 <= n_inputs <= MOST_INPUTS:
         raise ValueError(f"it has embeddings of {n_inputs} numbers")
-    if section.whole_number("rule") > RULE:
+    rule = section.whole_number("rule")
+    if rule > RULE:
         raise NewerFileError("random features of a newer rule")
+    if rule < RULE:
+        raise ValueError("it has random features of an older rule, which are not made any more: learn anew")
     lift = lift_for(clf, n_inputs)
     assert lift is not None
     if section.info.get("checksum") != lift.to_json()["checksum"]:

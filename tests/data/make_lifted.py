@@ -1,4 +1,4 @@
-"""Makes lifted-1.xlda and lifted-1.json: a model with a lift, queries, and what it answered to them."""
+"""Makes lifted-2.xlda and lifted-2.json: a model with a lift, queries, and what it answered to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ y = np.repeat(np.arange(7), 5)
 X = np.abs(rng.normal(size=(7, 10))[y] + rng.normal(size=(len(y), 10)) / 3).astype(np.float32)
 names = np.array(["苹果", "pear", "kiwi", "gone", "plum", "fig", "lime"])
 clf = XLDA(lift=40, lift_seed=7, lift_centre=np.full(10, 0.25)).fit(X[1:], names[y[1:]]).remove_class("gone")
-clf.save(HERE / "lifted-1.xlda")
+clf.save(HERE / "lifted-2.xlda")
 labels, scores = clf.predict_topk(X[:10], 3)
 answers = {
     "queries": X[:10].tolist(),
@@ -23,4 +23,4 @@ answers = {
     "scores": scores.tolist(),
     "means": clf.means_.tolist(),
 }
-(HERE / "lifted-1.json").write_text(json.dumps(answers, ensure_ascii=False) + "\n")
+(HERE / "lifted-2.json").write_text(json.dumps(answers, ensure_ascii=False) + "\n")

@@ -128,7 +128,7 @@ class XLDAHead(torch.nn.Module):
         if head is not self._arrays_of or kind != self._kind:
             arrays = scoring_arrays(head).taken(head.table.sorted_rows)._asdict()
             if head.space.lift is not None:
-                arrays["lift_directions"] = head.space.lift.directions
+                arrays["lift_directions"] = head.space.lift.directions()
                 arrays["lift_centre"] = head.space.lift.centre
             with torch.inference_mode(False):  # so that they can be used with gradients later
                 self._arrays = {

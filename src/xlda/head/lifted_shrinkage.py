@@ -8,7 +8,7 @@ from xlda._internal.arrays import Array
 from xlda.head.covariance import Shrinkage, prior_shrinkage
 from xlda.moments import Moments
 
-FEATURES = 10.0  # that a direction is worth in which samples vary
+FEATURES = 20.0  # that a direction is worth in which samples vary
 
 
 def shrinkage_for(shrinkage: Shrinkage, moments: Moments, covariance: Array) -> Shrinkage:
@@ -19,22 +19,22 @@ def shrinkage_for(shrinkage: Shrinkage, moments: Moments, covariance: Array) -> 
 
 
 def lifted_shrinkage(covariance: Array, dof: float) -> float:
-    """A prior worth 20 samples for each direction in which samples vary, and never more than without a lift.
+    """A prior worth 40 samples for each direction in which samples vary, and never more than without a lift.
 
     >>> round(lifted_shrinkage(np.diag([1.0] * 5 + [0.0] * 95), dof=1000.0), 3)
-    0.091
+    0.167
     """
     return prior_shrinkage(worth_features(covariance, dof), dof)
 
 
 def worth_features(covariance: Array, dof: float) -> float:
-    """Features without a lift that those of one, with this covariance, are worth: ten for each direction.
+    """Features without a lift that those of one, with this covariance, are worth: 20 for each direction.
 
     Features are many more than directions in which samples vary. How many these are, the squares of the
     eigenvalues tell, less what so few samples add to them.
 
-    >>> round(worth_features(np.diag([1.0] * 5 + [0.0] * 95), dof=1000.0), 1)
-    50.3
+    >>> round(worth_features(np.diag([1.0] * 5 + [0.0] * 195), dof=1000.0), 1)
+    100.5
     """
     trace, squares = float(np.trace(covariance)), float(np.vdot(covariance, covariance))
     return worth_features_by(trace, squares, len(covariance), dof)

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from xlda._internal.arrays import Array
-from xlda.lifting.random_features import RULE, drawn, features
+from xlda.lifting.random_features import RULE, RandomFeatures
 
 AT_ONCE = 512  # samples whose features are in memory at once
 
@@ -22,8 +22,8 @@ class _Shared:
     """Random numbers that all lifts of one seed and width have in common, and their checksum."""
 
     def __init__(self, seed: int, n_inputs: int, width: int) -> None:
-        self.directions = drawn(seed, n_inputs, width)
-        self.checksum = sha256(np.ascontiguousarray(self.directions, "<f4").data).hexdigest()
+        self.made = RandomFeatures(seed, n_inputs, width)
+        self.checksum = sha256(self.made.signs.astype("<f4").data).hexdigest()
 
 
 class Lift:
@@ -46,22 +46,21 @@ class Lift:
                 shared = _drawn[key] = _Shared(*key)
         self._shared = shared
 
-    @property
     def directions(self) -> Array:
-        """The random numbers, (width, n_inputs)."""
-        return self._shared.directions
+        """Those of the features, (width, n_inputs): for whoever makes a product of them."""
+        return self._shared.made.directions()
 
     @property
     def nbytes(self) -> int:
         """Memory, whoever else has it in common."""
-        return self.directions.nbytes
+        return self._shared.made.signs.nbytes
 
     def features(self, embeddings: Array) -> Array:
-        """Features (n, width) of embeddings (n, n_inputs), float32; O(n width n_inputs)."""
+        """Features (n, width) of embeddings (n, n_inputs), float32; O(n width log n_inputs)."""
         centred: Array = np.asarray(embeddings, np.float32)
         if self.centre is not None:
             centred = centred - self.centre
-        return features(centred, self.directions)
+        return self._shared.made.of(centred)
 
     # -- leaving and coming back
 

@@ -63,7 +63,7 @@ class ExportedHead:
         """Nodes that do what `xlda.lifting.random_features` does."""
         if lift.centre is not None:
             last = graph.add("Sub", last, graph.floats(lift.centre, "lift_centre"), name="lift_centred")
-        directions = graph.floats(lift.directions, "lift_directions")
+        directions = graph.floats(lift.directions(), "lift_directions")
         along = graph.add("Gemm", last, directions, transB=1, name="lift_along")
         return graph.add("LeakyRelu", along, name="lifted", alpha=SLOPE)
 
