@@ -2,7 +2,7 @@
 
     python benchmarks/dozens.py --many many0.npz many1.npz many2.npz [--npz grocery_lite0.npz] [--digits]
 
-`--many` are characters with many samples a class (benchmarks/characters.py --classes 1000 --train 60
+`--many` are characters with many samples a class (benchmarks/characters.py --classes 1000 --train 100
 --test 4 --seed 0, then 1 and 2): every file is a drawing, and every run another choice of its samples.
 `--digits` adds the handwritten digits that scikit-learn carries, as pixels. All
 methods get the same samples at once. Writes benchmarks/results/dozens.json, with the number of right answers,

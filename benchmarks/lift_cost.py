@@ -47,7 +47,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def learning(width: int) -> dict[str, Any]:
-    """Seconds of each round over the same batches: the product, the features, the rank-k updates, and XLDA."""
+    """Seconds of each round over the same batches: products, features, rank-k updates, and XLDA."""
     rng = np.random.default_rng(0)
     centres = rng.random((FEWER_CLASSES, D), dtype=np.float32)
     y = rng.integers(0, FEWER_CLASSES, BATCH * BATCHES)
@@ -90,7 +90,7 @@ def learning(width: int) -> dict[str, Any]:
 
 
 def predicting() -> dict[str, Any]:
-    """Seconds of single queries with a lift, without one, of making the features, and of a product instead."""
+    """Seconds of single queries with a lift and without, of the features, and of a product instead."""
     drawn = Drawn(CLASSES)
     rows = np.repeat(np.arange(CLASSES), OF_EACH)
     models = {"without": XLDA(), "with": XLDA(lift=WIDTH)}

@@ -38,8 +38,9 @@ dozens of samples each, from which the covariance of so many features can be kno
   so has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
 
 **When to use it.** `assess(try_lift=4096)`, or `xlda inspect shop.xlda --try-lift 4096`, tries it on the
-samples that were kept, and says what it brings with an interval of 95 %. It tries plain LDA of these samples
-alone, so in a model that has learned many more it is too careful about the lift.
+samples that were kept, and says what it brings with an interval of 95 %. A third of them is asked for at a
+time, and the others are all that is learned, so it tells of a model with about as many samples of a class as
+were kept.
 
 ## What it costs
 """
@@ -73,7 +74,8 @@ def learning(found: dict[str, Any]) -> str:
         f"Learning {found['samples']:,} samples of {found['classes']:,} classes with "
         f"`lift={found['width']}`, in batches of {found['batch']}, takes {median(ratios):.2f} times as "
         f"long as the two products by which others would do it, the first two lines (median of "
-        f"{len(ratios)} rounds, {min(ratios):.2f} to {max(ratios):.2f}):\n\n" + table(["", "µs a sample"], rows)
+        f"{len(ratios)} rounds, {min(ratios):.2f} to {max(ratios):.2f}):\n\n"
+        + table(["", "µs a sample"], rows)
     )
 
 
@@ -88,7 +90,8 @@ def predicting(found: dict[str, Any]) -> str:
     return (
         f"One query among {found['classes']:,} classes; of the time with a lift, "
         f"{1e3 * times['features']:.2f} ms make the features (a product with a matrix of directions would "
-        f"take {1e3 * times['product']:.2f} ms), and the rest is {ratio:.1f} times that without:\n\n" + table(["", "ms", "coordinates"], rows)
+        f"take {1e3 * times['product']:.2f} ms), and the rest is {ratio:.1f} times that without:\n\n"
+        + table(["", "ms", "coordinates"], rows)
     )
 
 

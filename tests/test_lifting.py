@@ -341,17 +341,21 @@ def ring(rng, n_classes, of_each):
     return (way * (1 + y[:, None]) * (1 + 0.01 * rng.random((len(y), 1)))).astype(np.float32), y
 
 
-def test_a_trial_answers_as_plain_lda_does(rng):
-    """Of the same samples, by the covariance itself."""
+@pytest.mark.parametrize("lift", [None, Lift(30, 64)])
+def test_a_trial_learns_samples_but_those_that_it_asks_for(rng, lift):
     y = np.repeat(np.arange(40), 6)
     X = rng.standard_normal((40, 30))[y] + rng.standard_normal((len(y), 30)) * np.geomspace(0.1, 3, 30)
-    found = lift_trial._right(X, y)
-    folds = np.arange(len(y)) % 5
-    for number in range(5):
+    X = X.astype(np.float32)
+    found, folds = lift_trial.right(X, y, lift), np.arange(len(y)) % 3
+    features = X.astype(float) if lift is None else oracle.random_features(X, 64, 0)
+    for number in range(3):
         learned, asked = folds != number, folds == number
-        counts, means, covariance = oracle.pooled(X[learned], y[learned])
-        beta = oracle.lifted_shrinkage(covariance, learned.sum() - len(counts))
-        scores = oracle.scores(X[asked], list(means.values()), covariance, beta)
+        counts, means, covariance = oracle.pooled(features[learned], y[learned])
+        dof, worth = learned.sum() - len(counts), 30
+        if lift is not None:
+            worth = oracle.lifted_features(covariance, dof)
+        given = np.stack(list(means.values())), np.array(list(counts.values())), covariance, dof
+        scores = oracle.log_densities(features[asked], *given, 2 * worth / (2 * worth + dof), worth)
         np.testing.assert_array_equal(found[asked], scores.argmax(axis=1) == y[asked])
 
 

@@ -37,10 +37,5 @@ def worth_features(covariance: Array, dof: float) -> float:
     100.5
     """
     trace, squares = float(np.trace(covariance)), float(np.vdot(covariance, covariance))
-    return worth_features_by(trace, squares, len(covariance), dof)
-
-
-def worth_features_by(trace: float, squares: float, d: int, dof: float) -> float:
-    """The same by the trace of a covariance (d, d) and the sum of its squares."""
     rest = squares - trace**2 / dof if dof > 0 and trace > 0 else 0.0
-    return min(FEATURES * trace**2 / rest, d) if rest > 0 else d
+    return min(FEATURES * trace**2 / rest, len(covariance)) if rest > 0 else len(covariance)

@@ -126,8 +126,9 @@ class Calibrating(Predictor):
         were kept, it is estimated from distances between class means and from counts.
 
         With `try_lift=4096`, it also says what `lift=4096` would bring: both ways are tried on the kept
-        samples alone, each asked for as if not learned, by plain LDA. That takes some seconds. Nothing is
-        said where fewer than 200 are kept, of fewer than ten classes, or of fewer than three a class.
+        samples alone, each asked for as if not learned. That makes three heads of each kind, which takes half
+        a minute with 4,096 features and as much memory as such a classifier. Nothing is said where fewer than
+        200 are kept, of fewer than ten classes, or of fewer than three a class.
         """
         calibration, head = self._current_calibration(), self._current_head()
         if not head.knows_the_unknown:
