@@ -22,6 +22,7 @@ from xlda.calibration.folds import random_folds, visit_folds, without_classes, w
 from xlda.calibration.share import Share
 from xlda.errors import UnknownClassError
 from xlda.head.nearness import nearness
+from xlda.moments.restored import arrays_of
 
 N_CLASSES, D = 40, 12
 
@@ -106,7 +107,7 @@ def test_a_fold_that_is_taken_out_is_as_if_never_learned(rng):
     clf = XLDA(power=None).fit(X, y)
     moments = moments_of(clf)
     kept = moments.kept.samples()
-    before = moments.to_arrays()[0]["scatter"].copy()
+    before = arrays_of(moments)[0]["scatter"].copy()
     folds = random_folds(kept, moments.total, moments.n_seen)
     n_scored = 0
     for number, scored in enumerate(without_samples(moments, kept, folds, dense_head(clf))):
@@ -119,7 +120,7 @@ def test_a_fold_that_is_taken_out_is_as_if_never_learned(rng):
         np.testing.assert_allclose(scored.scores, got, rtol=1e-6, atol=1e-6)
         n_scored += len(scored.places)
     assert n_scored == len(kept.rows) == len(X)
-    np.testing.assert_array_equal(moments.to_arrays()[0]["scatter"], before)
+    np.testing.assert_array_equal(arrays_of(moments)[0]["scatter"], before)
 
 
 def test_samples_of_a_class_that_is_taken_out_are_scored_by_the_others(rng):

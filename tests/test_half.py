@@ -11,6 +11,7 @@ from conftest import blobs
 from xlda import XLDA
 from xlda._internal.half_precision import times_weights
 from xlda.errors import BadSampleError
+from xlda.moments.assumed import set_covariance
 
 
 @pytest.mark.parametrize("sizes", [(300,), (1,) * 300, (100, 7, 193)])
@@ -102,7 +103,7 @@ def test_numbers_too_small_for_it_are_refused(rng):
 def test_weights_too_large_for_it_are_refused(model, variance, rng):
     X, y = blobs(rng, dtype=np.float32)
     clf = XLDA(model=model, precision="half", shrinkage=0.0).fit(X, y)
-    clf._model.moments.set_covariance(variance * np.eye(X.shape[1]), 100.0)
+    set_covariance(clf._model.moments, variance * np.eye(X.shape[1]), 100.0)
     clf._model.upkeep.start_over()
     with pytest.raises(ValueError, match="cannot hold the weights"):
         clf.predict(X)

@@ -8,6 +8,7 @@ import pytest
 
 from conftest import blobs
 from xlda import XLDA
+from xlda.moments.restored import arrays_of
 from xlda.moments.trial import undone_afterwards
 
 
@@ -20,7 +21,7 @@ def moments(rng):
 
 
 def state(moments):
-    tensors, numbers = moments.to_arrays()
+    tensors, numbers = arrays_of(moments)
     kept = moments.kept.samples()
     return {**tensors, **numbers, "n_seen": moments.n_seen, "kept": kept.embeddings, "of": kept.rows}
 

@@ -36,8 +36,9 @@ from xlda.labels import Label, Labels, LabelTable
 from xlda.lifting import Lift
 from xlda.lifting.random_features import RULE
 from xlda.model import Model
-from xlda.moments import Moments, kept_stored, stored
+from xlda.moments import Moments, kept_stored, sketches_stored, stored
 from xlda.moments.kept_stored import kept_from_section, kept_to_section
+from xlda.moments.sketches_stored import sketches_from_section, sketches_to_section
 from xlda.moments.stored import check_width, moments_from_section, moments_to_section
 from xlda.moments.view import MomentsView
 from xlda.parameters import check_parameters, learning_parameters, lift_for
@@ -45,12 +46,13 @@ from xlda.search import search_from_json, search_to_json
 from xlda.upkeep import HeadToSave, Upkeep
 
 KNOWN = {  # sections, and the newest version of each
-    "params": 4,
+    "params": 5,
     "chosen": 1,
     "lift": 1,
     "labels": 1,
     stored.NAME: stored.VERSION,
     kept_stored.NAME: kept_stored.VERSION,
+    sketches_stored.NAME: sketches_stored.VERSION,
     calibration_stored.NAME: calibration_stored.VERSION,
     calibration_stored.FIGURES: calibration_stored.FIGURES_VERSION,
     "search": 1,
@@ -90,6 +92,9 @@ for _version in (1, 2):  # nothing was kept
 DEFAULTS[4] = DEFAULTS[3]
 for _version in DEFAULTS:  # nothing was lifted before version 4
     DEFAULTS[_version] = {**DEFAULTS[_version], "lift": None, "lift_seed": 0, "lift_centre": None}
+DEFAULTS[5] = DEFAULTS[4]
+for _version in DEFAULTS:  # nobody looked twice before version 5
+    DEFAULTS[_version] = {**DEFAULTS[_version], "second_look": None}
 
 _log = logging.getLogger("xlda")
 
@@ -151,6 +156,8 @@ class SaveView:
         yield moments_to_section(self.moments)
         if self.moments.kept.most:
             yield kept_to_section(self.moments)
+        if self.moments.sketches is not None:
+            yield sketches_to_section(self.moments)
         if self.calibration is not None:
             yield calibration_to_section(self.calibration)
             if self.calibration.can_tell:
@@ -225,6 +232,7 @@ def _composed(sections: storage.Sections, kind: type[Any]) -> Any:
     moments = moments_from_section(sections["moments"], clf.rule, _lift(clf, sections))
     if moments.half != (clf.precision == "half"):
         raise ValueError("its means are of another precision than it says")
+    _take_sketches(moments, clf.second_look, sections.get(sketches_stored.NAME))
     labels = _labels(sections["labels"], moments)
     optional = {name: sections.get(name) for name in ("layer", "search", "backbone", "features", "keys")}
     layer, search, backbone, features, keys = optional.values()
@@ -318,6 +326,14 @@ def _lift(clf: Any, sections: storage.Sections) -> Lift | None:
     if section.info.get("checksum") != lift.to_json()["checksum"]:
         raise ValueError("its random features are others than those made here of the same seed")
     return lift
+
+
+def _take_sketches(moments: Moments, n_rows: int | None, section: Section | None) -> None:
+    """Have the rows for a second look that a file has, if it says that there are some."""
+    if (n_rows is None) is not (section is None):
+        raise ValueError("it says both that there are rows for a second look and that there are none")
+    if section is not None:
+        moments.sketches = sketches_from_section(section, moments, n_rows)
 
 
 def _power(section: Section) -> float | None:

@@ -14,6 +14,9 @@ from xlda.identity import BackboneIdentity
 from xlda.lifting import Lift
 from xlda.search import check_search
 
+MOST_ROWS = (
+    1024  # of a class, for a second look: among five classes, as many as five times so many are inverted
+)
 MOST_FEATURES = 65_536  # that a lift may have: the covariance of so many takes 32 GiB
 
 
@@ -33,6 +36,7 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"power is 'auto', None or a positive number; got {power!r}.")
     _check_choice("like", estimator.like, LIKES)
     check_lift(estimator)
+    check_second_look(estimator)
     most: Any = estimator.check_samples
     if not _is_whole(most) or most < 0:
         raise ValueError(f"check_samples is a whole number of at least 0; got {most!r}.")
@@ -49,7 +53,8 @@ def learning_parameters(estimator: Any) -> tuple[Any, ...]:
         power = getattr(estimator, "power_", power)
     if estimator.lift is not None:
         lift = int(estimator.lift), int(estimator.lift_seed), _centre_number(estimator.lift_centre)
-    return estimator.rule, estimator.covariance, power, estimator.precision, lift
+    second = None if estimator.second_look is None else int(estimator.second_look)
+    return estimator.rule, estimator.covariance, power, estimator.precision, lift, second
 
 
 def _centre_number(centre: Any) -> int | None:
@@ -72,6 +77,18 @@ def check_lift(estimator: Any) -> None:
             raise ValueError("lift_centre needs a lift, which is None.")
 
 
+def check_second_look(estimator: Any) -> None:
+    """Refuse a second look that is none, or that cannot be had with the others."""
+    n_rows = estimator.second_look
+    if n_rows is None:
+        return
+    if not (_is_whole(n_rows) and 1 <= n_rows <= MOST_ROWS):
+        raise ValueError(f"second_look is None or a whole number from 1 to {MOST_ROWS:,}; got {n_rows!r}.")
+    for name, needed in (("model", "bayes"), ("rule", "exact"), ("lift", None)):
+        if getattr(estimator, name) != needed:
+            raise ValueError(f"second_look needs {name}={needed!r}; got {getattr(estimator, name)!r}.")
+
+
 def lift_for(estimator: Any, n_inputs: int) -> Lift | None:
     """The lift that the parameters of an estimator stand for, of embeddings with so many numbers."""
     if estimator.lift is None:
@@ -89,7 +106,7 @@ def check_mergeable(mine: Any, theirs: Any) -> None:
         own, other = ((*some[:2], None, *some[3:]) for some in (own, other))
     if own != other:
         raise ValueError(
-            "merge needs the same rule, covariance, power, precision and lift; "
+            "merge needs the same rule, covariance, power, precision, lift and second_look; "
             f"here {own}, in the other {other}."
         )
     if not mine.__sklearn_is_fitted__():

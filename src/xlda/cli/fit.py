@@ -57,6 +57,15 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    second_look: Annotated[
+        int | None,
+        typer.Option(
+            "--second-look",
+            help="Keep so many rows of each class, as 16, to compare the nearest classes once more: better "
+            "where classes have ten samples or more.",
+            show_default=False,
+        ),
+    ] = None,
     on_error: options.Skip = "stop",
     overwrite: options.Overwrite = False,
     ray: options.Ray = None,
@@ -74,6 +83,7 @@ def fit(
     given: dict[str, Any] = {"model": model, "priors": priors, "precision": precision}  # the library checks
     exponent = None if power == "none" else _number_or_name(power)
     given |= {"shrinkage": _number_or_name(shrinkage), "power": exponent, "lift": lift}
+    given["second_look"] = second_look
     if ray is not None:
         if only or without or backbone is not None or size is not None or views is not None or cut_head:
             raise typer.BadParameter("--ray learns all of some embeddings: nothing can be chosen beside it.")

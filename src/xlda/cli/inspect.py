@@ -113,7 +113,8 @@ def inspect(
 
 
 def _lift(clf: XLDA) -> str:
-    return "" if clf.lift is None else f"lift {clf.lift:,}, "
+    lift = "" if clf.lift is None else f"lift {clf.lift:,}, "
+    return lift if clf.second_look is None else f"{lift}second look {clf.second_look}, "
 
 
 def assessed(clf: XLDA, try_lift: int | None = None) -> Assessment | None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from xlda.classifier import XLDA
 
 
+def refuse_second_look(clf: XLDA, what: str) -> None:
+    """Refuse a classifier that looks twice, where only its scores can be had."""
+    if clf.second_look is not None:
+        raise ValueError(
+            f"{what} cannot hold second_look={clf.second_look!r}. Use a model with second_look=None."
+        )
+
+
 def refuse_more_than_a_layer(clf: XLDA) -> None:
     """Refuse a classifier that does more than a layer."""
+    refuse_second_look(clf, "A layer")
     if clf.lift is not None:
         raise ValueError(
             f"A layer cannot hold lift={clf.lift!r}. Write an ONNX graph, which can, or use to_linear for "

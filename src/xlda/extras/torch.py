@@ -126,6 +126,8 @@ class XLDAHead(torch.nn.Module):
         """What gives the scores of all that was learned so far, where `like` is and in its type."""
         head, kind = self.clf.snapshot().head, (like.device, like.dtype)
         if head is not self._arrays_of or kind != self._kind:
+            if head.second_look is not None:
+                raise ValueError("XLDAHead has no second look. Use second_look=None.")
             arrays = scoring_arrays(head).taken(head.table.sorted_rows)._asdict()
             if head.space.lift is not None:
                 arrays["lift_directions"] = head.space.lift.directions()

@@ -8,6 +8,7 @@ from xlda._internal.arrays import Array
 from xlda.errors import RefusedContributionError
 from xlda.fleet.message import Message
 from xlda.fleet.sums import Sums
+from xlda.moments.restored import arrays_of
 
 LARGEST = 65_000.0  # that a number of an embedding may be: what half precision holds
 ROUNDING = 1e-5  # of the largest that there is, which sums and means may be beside what they should be
@@ -57,12 +58,12 @@ def check_sums(taught: Sums, may_be_parts: bool = False) -> None:
         raise RefusedContributionError("It has a class with a count that is no whole number.")
     if moments.frozen or (not may_be_parts and moments.n_samples != int(counts.sum())):
         raise RefusedContributionError("Its counts and the number of its samples differ.")
-    if (counts == 0).any() and moments.to_arrays()[0]["offsets"][counts == 0].any():
+    if (counts == 0).any() and arrays_of(moments)[0]["offsets"][counts == 0].any():
         raise RefusedContributionError("It has a class with a mean and no samples.")
     if np.abs(means).max(initial=0.0) > LARGEST:
         raise RefusedContributionError(f"It has a mean with a number beyond {LARGEST:,.0f}.")
     if not may_be_parts:
-        dropped = float(moments.to_arrays()[1]["dof_of_dropped"])
+        dropped = float(arrays_of(moments)[1]["dof_of_dropped"])
         _check_scatter(moments.scatter, counts, means, max(dropped, 0.0))
 
 

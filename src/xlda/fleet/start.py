@@ -37,6 +37,8 @@ def space_of(clf: Learner) -> Space:
         raise ValueError("A fleet adds up what was learned with rule='exact' and covariance='plastic' alone.")
     if clf.lift is not None:
         raise ValueError("A fleet adds up embeddings, and this model has a lift. Use a model with lift=None.")
+    if clf.second_look is not None:
+        raise ValueError("A fleet adds up no rows for a second look. Use a model with second_look=None.")
     half = clf.precision == "half"
     return Space(clf.n_features_in_, clf.power_, half, BackboneIdentity.from_json(clf.backbone_))
 

@@ -30,6 +30,7 @@ from xlda.head.layer_rows import FittedLayerRows, LayerRows
 from xlda.head.lifted_shrinkage import shrinkage_for
 from xlda.head.model_samples import kept_queries, sampled_queries
 from xlda.head.plain_space import PlainSpace
+from xlda.head.second_look import CANDIDATES, SecondLook
 from xlda.labels import LabelTable
 from xlda.lifting.lift import AT_ONCE
 from xlda.moments import Moments
@@ -37,7 +38,7 @@ from xlda.moments.kept_spread import KeptSpread
 from xlda.search.class_rows import ClassRows
 from xlda.search.dense import Dense, DenseIndex
 from xlda.search.protocol import Changed, Classes, Index, Search
-from xlda.search.ranking import best_columns, merged
+from xlda.search.ranking import best_columns, in_order, merged
 
 Priors: TypeAlias = Literal["equal", "empirical"]
 ModelKind: TypeAlias = Literal["bayes", "lda"]
@@ -64,6 +65,7 @@ class Head:
     changed: ChangedRows
     n_seen: int  # rows that can win: those that have samples, and those of `layer_rows`
     layer_rows: FittedLayerRows | None = None  # rows of a layer, on the scale of the others
+    second_look: SecondLook | None = None  # what the best rows are compared by once more
 
     @property
     def centre(self) -> Array:
@@ -96,6 +98,7 @@ class Head:
             "weights": self.index.rows.nbytes + self.changed.log.weights.nbytes,
             "coordinates": self.space.nbytes,
             "search": self.index.nbytes,
+            **({} if self.second_look is None else {"second look": self.second_look.nbytes}),
         }
 
     def scores(self, embeddings: Array) -> Array:
@@ -105,7 +108,9 @@ class Head:
         """
         scores = np.full((len(embeddings), self.n_rows), -np.inf, self.centre.dtype)
         for some in self._blocks(embeddings):
-            scores[some] = self._scores(self.space.queries(embeddings[some]))
+            queries = self.space.queries(embeddings[some])
+            found = self._scores(queries)
+            scores[some] = found if self.second_look is None else self.second_look.of_all(queries, found)
         return scores
 
     def _scores(self, queries: Array) -> Array:
@@ -120,11 +125,18 @@ class Head:
 
     def top(self, embeddings: Array, k: int) -> tuple[Rows, Array]:
         """The `k` best rows and their scores, each (n, k), best first; of equals the lower row first."""
-        found = [
-            self.top_of_queries(self.space.queries(embeddings[some]), k) for some in self._blocks(embeddings)
-        ]
-        rows, scores = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+        found = [self._top(self.space.queries(embeddings[some]), k) for some in self._blocks(embeddings)]
+        rows, scores, _ = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
         return rows, scores
+
+    def _top(self, queries: Array, k: int, unknown: Array | None = None) -> tuple[Rows, Array, Array]:
+        """The `k` best rows, their scores, and what a class without samples scores, after a second look."""
+        unknown = np.zeros(len(queries)) if unknown is None else unknown
+        if self.second_look is None:
+            return *self.top_of_queries(queries, k), unknown
+        rows, scores = self.top_of_queries(queries, min(max(k, CANDIDATES), self.n_rows))
+        scores, unknown = self.second_look.scores(queries, rows, scores, unknown)
+        return *in_order(rows, scores, k), unknown
 
     def top_and_unknown(self, embeddings: Array, k: int) -> tuple[Rows, Array, Array]:
         """The same, and what a class without samples would score, (n,), float64: 0 where it cannot tell."""
@@ -138,7 +150,7 @@ class Head:
         centred = space.centred(embeddings)
         queries = space.rotated(centred)
         unknown = space.unknown_scores(centred, queries)
-        return *self.top_of_queries(queries, k), unknown
+        return self._top(queries, k, unknown)
 
     def top_of_queries(self, queries: Array, k: int) -> tuple[Rows, Array]:
         """The `k` best rows and their scores for embeddings in the coordinates of the space."""
@@ -167,6 +179,7 @@ class Head:
             index=DenseIndex(found),
             changed=ChangedRows.none_of(self.changed.log.weights.shape[1], self.centre.dtype),
             n_seen=int(found.live.sum()),
+            second_look=None if self.second_look is None else self.second_look.taken(rows),
         )
 
     def counts_of(self, rows: Rows) -> Array:
@@ -238,6 +251,7 @@ class Head:
             n_seen=_n_seen(moments, layer_rows),
             log_total=None if self.log_total is None else _log_total(moments),
             layer_rows=fitted,
+            second_look=None if self.second_look is None else self.second_look.updated(space, moments, rows),
         )
 
     def settled(self, moments: Moments) -> Head:
@@ -265,7 +279,8 @@ class Head:
         if isinstance(space, BayesSpace):
             offsets = space.offsets_of(new.weights, self.changed.groups[entries])
         changed = Changed(rows, self.n_rows, new, half_norms, means, offsets)
-        head = replace(self, index=self.index.updated(changed), changed=kept)
+        second_look = None if self.second_look is None else self.second_look.settled()
+        head = replace(self, index=self.index.updated(changed), changed=kept, second_look=second_look)
         if len(kept) > most_changed(self.n_rows) // 2 and isinstance(space, BayesSpace):
             return replace(head, space=replace(space, crowded=True))
         return head
@@ -346,6 +361,7 @@ def new_head(
         changed=ChangedRows.none_of(n_coordinates, moments.dtype),
         n_seen=_n_seen(moments, layer_rows),
         layer_rows=fitted,
+        second_look=SecondLook.where_kept(space, moments),
     )
     return head.updated(moments, table, outside, layer_rows) if len(outside) else head
 

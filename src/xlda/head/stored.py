@@ -22,6 +22,7 @@ from xlda.head.changed_rows import ChangedRows, NewRows
 from xlda.head.class_spread import ClassSpread, LeftOut
 from xlda.head.count_table import CountTable
 from xlda.head.head import Head
+from xlda.head.second_look import SecondLook
 from xlda.labels import LabelTable
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns
@@ -134,6 +135,7 @@ def head_from_section(
         index=index,
         changed=ChangedRows.none_of(space.n_coordinates + MOST_DIRECTIONS, dtype),
         n_seen=moments.n_seen,
+        second_look=SecondLook.where_kept(space, moments),
     )
     changed = section.tensor("changed", (np.int64,), (None,))
     if len(changed) and not 0 <= changed.min() <= changed.max() < len(table.names):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda.head.bayes_space import BayesSpace
 from xlda.head.changed_rows import ChangedRows, ClassMeans
 from xlda.head.head import Head
 
@@ -57,4 +58,9 @@ def head_without(head: Head, classes: FewClasses, rows: Rows) -> Head:
         head.changed.log.weights.shape[1], head.centre.dtype
     )  # whose memory nobody shares
     changed = apart.extended(known, head.changed.taken(entries)).extended(rows, new)
-    return replace(head, space=space, changed=changed)
+    second_look = head.second_look
+    if second_look is not None and isinstance(space, BayesSpace):
+        second_look = second_look.without_rows(
+            space, classes, rows
+        )  # samples would be compared with themselves
+    return replace(head, space=space, changed=changed, second_look=second_look)

@@ -21,6 +21,7 @@ from xlda.labels import label_list
 from xlda.layers.layer import Layer, real_numbers
 from xlda.model import Model
 from xlda.moments import Moments
+from xlda.moments.assumed import set_covariance, trust
 from xlda.sources import open_source
 
 Assumption: TypeAlias = Literal["auto", "identity", "weights"]
@@ -151,8 +152,8 @@ def assumed_moments(
         number = shrinkage_number(covariance, dof, shrinkage)
         means = means @ shrunk_covariance(covariance, number, target)
     moments = Moments(d, half=half)
-    moments.trust(means.astype(layer.weight.dtype), np.arange(n_classes), strength)
-    moments.set_covariance(covariance, dof)
+    trust(moments, means.astype(layer.weight.dtype), np.arange(n_classes), strength)
+    set_covariance(moments, covariance, dof)
     return moments
 
 

@@ -66,7 +66,7 @@ class Learned:
             raise not_fitted(f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first.")
         if self._model.started_with != learning_parameters(self):
             raise ValueError(
-                f"rule, covariance, power, precision or lift changed after learning began: "
+                f"rule, covariance, power, precision, lift or second_look changed after learning began: "
                 f"{self._model.started_with} became {learning_parameters(self)}. Call fit to start anew."
             )
 

@@ -74,6 +74,7 @@ class Learner(Editing, Calibrating):
         lift: int | None = None,
         lift_seed: int = 0,
         lift_centre: ArrayLike | None = None,
+        second_look: int | None = None,
     ) -> None:
         self.model = model
         self.shrinkage = shrinkage
@@ -91,6 +92,7 @@ class Learner(Editing, Calibrating):
         self.lift = lift
         self.lift_seed = lift_seed
         self.lift_centre = lift_centre
+        self.second_look = second_look
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; none of them has parameters of its own, so `deep` changes nothing."""
@@ -242,6 +244,8 @@ class Learner(Editing, Calibrating):
             raise ValueError(f"from_linear needs rule='exact'; got {clf.rule!r}.")
         if clf.lift is not None:
             raise ValueError(f"from_linear needs lift=None: a layer's rows are not lifted; got {clf.lift!r}.")
+        if clf.second_look is not None:
+            raise ValueError("from_linear needs second_look=None: nobody has seen samples of a layer's rows.")
         clf.n_features_in_ = layer.weight.shape[1]
         clf.power_ = None if clf.power == "auto" else clf.power
         clf._start(Labels(layer.labels))
@@ -374,7 +378,8 @@ class Learner(Editing, Calibrating):
         kept = self.check_samples if self.rule == "exact" else 0
         lift = lift_for(self, self.n_features_in_)
         width = self.n_features_in_ if lift is None else lift.width
-        moments = kind(width, half=self.precision == "half", check_samples=kept, lift=lift)
+        half = self.precision == "half"
+        moments = kind(width, half, check_samples=kept, lift=lift, sketch_rows=self.second_look)
         self._model = Model(moments, labels)
         self.backbone_, self.batch_keys_ = None, []
         self.class_ids_, self.log_position_ = {}, None
@@ -433,6 +438,8 @@ class Learner(Editing, Calibrating):
 
     def _linear(self, X: ArrayLike | None) -> tuple[Array, Array, Array]:
         """Weights, bias and labels of one moment, in the order of the labels."""
+        if self.second_look is not None:
+            raise ValueError("to_linear needs second_look=None: no layer compares the best classes twice.")
         head = self._renewed_head("to_linear")
         queries = None if X is None else checked_embeddings(self, X, self.power_, min_samples=1)
         layer, rows = linear_layer(head, queries), head.table.sorted_rows

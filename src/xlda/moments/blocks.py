@@ -43,6 +43,8 @@ def split(moments: Moments, row: int, new: int, count: float, mean: Array) -> No
         moments._absorb_many(block, None, np.array([new]), np.array([count]), sign=1)
         for each in (row, new):  # nobody knows which of the samples went where
             moments.kept.drop(each)
+            if moments.sketches is not None:
+                moments.sketches.clear(np.array([each]))
 
 
 def check_has(moments: Moments, row: int, count: float) -> None:
@@ -80,6 +82,8 @@ def take_away(moments: Moments, other: Moments, rows: Rows) -> None:
     with moments._changing():
         moments._absorb_many(other._offsets[seen], shift, rows[seen], other._counts[seen], sign=-1)
         moments._scatter.take_away(other._scatter)
+        if moments.sketches is not None and other.sketches is not None:
+            moments.sketches.merge(other.sketches, rows, -shift, sign=-1)
         moments._dof_of_dropped -= other._dof_of_dropped
         moments._n_samples -= other._n_samples
         for row in np.unique(rows[seen]).tolist():

@@ -5,10 +5,15 @@ from __future__ import annotations
 from xlda import storage
 from xlda._internal.safetensors_file import InMemory
 from xlda._internal.section import Section
-from xlda.moments import kept_stored, stored
+from xlda.moments import kept_stored, sketches_stored, stored
 from xlda.moments.moments import Moments
 
-KNOWN = {"kind": 1, stored.NAME: stored.VERSION, kept_stored.NAME: kept_stored.VERSION}
+KNOWN = {
+    "kind": 1,
+    stored.NAME: stored.VERSION,
+    kept_stored.NAME: kept_stored.VERSION,
+    sketches_stored.NAME: sketches_stored.VERSION,
+}
 
 
 def moments_to_bytes(moments: Moments) -> bytes:
@@ -22,7 +27,8 @@ def moments_to_bytes(moments: Moments) -> bytes:
     rule = next(rule for rule, kind in stored.OF_RULE.items() if type(moments) is kind)
     kind = Section("kind", 1, info={"rule": rule, "check_samples": moments.kept.most})
     kept = [kept_stored.kept_to_section(moments)] if moments.kept.most else []
-    return storage.to_bytes([kind, stored.moments_to_section(moments), *kept])
+    sketches = [] if moments.sketches is None else [sketches_stored.sketches_to_section(moments)]
+    return storage.to_bytes([kind, stored.moments_to_section(moments), *kept, *sketches])
 
 
 def moments_from_bytes(data: InMemory) -> Moments:
@@ -40,4 +46,7 @@ def moments_from_bytes(data: InMemory) -> Moments:
         if kept_stored.NAME in sections:
             most = kind.whole_number("check_samples")
             moments.kept = kept_stored.kept_from_section(sections[kept_stored.NAME], moments, most)
+        if sketches_stored.NAME in sections:
+            section = sections[sketches_stored.NAME]
+            moments.sketches = sketches_stored.sketches_from_section(section, moments)
         return moments

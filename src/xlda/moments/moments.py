@@ -26,6 +26,7 @@ from xlda.moments.kept_spread import KeptSpread
 from xlda.moments.origin import origin_for
 from xlda.moments.sample_buffer import CAPACITY
 from xlda.moments.scatter import Scatter
+from xlda.moments.sketches import Sketches
 from xlda.moments.viewer import Viewer
 
 ONE_BY_ONE = 16  # samples that are learned sooner one by one than as a batch
@@ -56,9 +57,15 @@ class Moments:
     """
 
     def __init__(
-        self, n_features: int, half: bool = False, check_samples: int = 0, lift: Lift | None = None
+        self,
+        n_features: int,
+        half: bool = False,
+        check_samples: int = 0,
+        lift: Lift | None = None,
+        sketch_rows: int | None = None,
     ) -> None:
         self.n_features, self.lift = n_features, lift
+        self.sketches = None if sketch_rows is None else Sketches(sketch_rows, n_features)  # of each class
         self.kept = KeptSamples(self.n_inputs, check_samples)  # to check with, never to learn from
         self._n_classes = 0
         self._n_samples = 0
@@ -141,6 +148,15 @@ class Moments:
         offsets: Array = self._offsets[: self._n_classes][rows]
         return offsets
 
+    def residuals_of(self, rows: Rows) -> tuple[Array, Array]:
+        """A few random sums of how samples of each class differ from its mean, (n, sketch_rows, n_features).
+
+        And how many samples are in them, (n,): 0 where those of a class are not known.
+        """
+        self.check_whole()
+        assert self.sketches is not None
+        return self.sketches.residuals(rows, self._offsets_of(rows), self._counts[rows])
+
     def centre(self) -> Array:
         """Mean of all samples, shape (n_features,), float64."""
         self.check_whole()
@@ -196,6 +212,7 @@ class Moments:
             "covariance": scatter,
             "rows waiting": waiting + (0 if self._work is None else self._work.nbytes),
             "samples kept for checking": self.kept.nbytes,
+            **({} if self.sketches is None else {"rows for a second look": self.sketches.nbytes}),
         }
 
     @property
@@ -284,6 +301,8 @@ class Moments:
                 some = seen[start : start + PIECE]
                 offsets, counts = other._offsets[some], other._counts[some]
                 self._absorb_many(offsets, shift.astype(self.dtype), rows[some], counts, sign=1)
+            if self.sketches is not None and other.sketches is not None:
+                self.sketches.merge(other.sketches, rows, -shift)
             self._n_samples += other._n_samples
             if new is not None:
                 self.kept.merge(other.kept, rows, new)
@@ -302,22 +321,6 @@ class Moments:
         both.merge(other)
         return both
 
-    def trust(self, means: Array, rows: Rows, weight: float) -> None:
-        """Take class means on trust: each counts as `weight` samples and adds nothing to the scatter."""
-        with self._changing():
-            frozen_dof, dof = self._frozen_dof, self.dof if self.n_seen else 0.0
-            self._frozen_dof = dof  # so that only counts and means learn
-            self._absorb_features(means, rows, np.full(len(rows), weight), sign=1)
-            self._frozen_dof = frozen_dof
-            self._n_samples -= len(rows)
-            self._dof_of_dropped = dof - (self.total - self.n_seen)
-
-    def set_covariance(self, covariance: Array, dof: float) -> None:
-        """Have this pooled within-class covariance, as if from samples with `dof` degrees of freedom."""
-        with self._changing():
-            self._scatter.replace(covariance * dof)
-            self._dof_of_dropped = dof - (self.total - self.n_seen)
-
     def join(self, into: int, other: int) -> None:
         """Make class `other` a part of class `into`; its row is left empty. Costs O(d)."""
         with self._changing():
@@ -326,6 +329,8 @@ class Moments:
                 offset = self._offsets[other : other + 1].copy()
                 self._absorb_many(offset, None, np.array([into]), count, sign=1)
                 self.kept.join(into, other)
+                if self.sketches is not None:
+                    self.sketches.join(into, other)
             self._clear(other)
 
     def drop(self, row: int) -> None:
@@ -352,6 +357,8 @@ class Moments:
         """Have memory for `n_classes`, without a long wait for a copy of all that there are."""
         if n_classes > min(len(self._offsets), len(self._counts)):
             offsets, counts = lengthened(self._offsets, n_classes), lengthened(self._counts, n_classes)
+            if self.sketches is not None:
+                self.sketches.reserve(n_classes)
             self._offsets, self._counts = offsets, counts  # both or none
 
     def grow(self, n_classes: int) -> None:
@@ -377,6 +384,10 @@ class Moments:
             some = slice(start, start + at_once)
             features = self.lifted(embeddings[some])
             self._absorb_features(features, rows[some], None if weights is None else weights[some], sign)
+        if self.sketches is not None:
+            self.sketches.add(embeddings, self._origin, rows, weights, sign)
+            if sign < 0:
+                self.sketches.clear(rows[self._counts[rows] == 0])
         if sign < 0 and not self._counts.any() and not self._dof_of_dropped and not self.frozen:
             self._scatter.clear()  # nothing is left, not even rounding
 
@@ -457,28 +468,10 @@ class Moments:
         self._counts[row] = 0.0
         self._offsets[row] = 0.0
         self._n_seen = None
+        if self.sketches is not None:
+            self.sketches.clear(np.array([row]))
 
     # -- leaving and coming back
-
-    def to_arrays(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """All there is to know, as tensors (not copied where that can be) and as numbers."""
-        self.check_whole()
-        tensors: dict[str, Array] = {
-            "counts": self._counts[: self._n_classes],
-            "origin": self._origin,
-            "offsets": self._offsets_of(slice(None)),
-            "scatter": self.scatter,
-        }
-        if self.kept_spread is not None:
-            tensors["spread"] = self.kept_spread.matrix
-        numbers = {
-            "n_samples": self.n_samples,
-            "dof_of_dropped": self._dof_of_dropped,
-            "frozen_dof": self._frozen_dof,
-        }
-        if self.kept_spread is not None:
-            numbers |= {"spread_size": self.kept_spread.size, "spread_share": self.kept_spread.share}
-        return tensors, numbers
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_whole()

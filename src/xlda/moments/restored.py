@@ -1,4 +1,4 @@
-"""Moments of arrays that others were turned into."""
+"""Moments turned into arrays, and moments of such arrays."""
 
 from __future__ import annotations
 
@@ -15,10 +15,31 @@ from xlda.moments.scatter import Scatter
 Kind = TypeVar("Kind", bound=Moments)
 
 
+def arrays_of(moments: Moments) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Counts, means and scatter, as tensors (not copied where that can be) and as numbers."""
+    moments.check_whole()
+    tensors: dict[str, Array] = {
+        "counts": moments._counts[: moments.n_classes],
+        "origin": moments._origin,
+        "offsets": moments._offsets_of(slice(None)),
+        "scatter": moments.scatter,
+    }
+    numbers = {
+        "n_samples": moments.n_samples,
+        "dof_of_dropped": moments._dof_of_dropped,
+        "frozen_dof": moments._frozen_dof,
+    }
+    spread = moments.kept_spread
+    if spread is not None:
+        tensors["spread"] = spread.matrix
+        numbers |= {"spread_size": spread.size, "spread_share": spread.share}
+    return tensors, numbers
+
+
 def restored(
     kind: type[Kind], tensors: dict[str, Array], numbers: dict[str, Any], lift: Lift | None = None
 ) -> Kind:
-    """What `Moments.to_arrays` gave, as moments again. They keep the tensors, and change them."""
+    """What `arrays_of` gave, as moments again. They keep the tensors, and change them."""
     offsets = tensors["offsets"]
     moments = kind(offsets.shape[1], half=offsets.dtype == np.float16, lift=lift)
     moments._origin = tensors["origin"]

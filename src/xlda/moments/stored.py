@@ -10,7 +10,7 @@ from xlda._internal.triangles import n_packed, packed, unpacked
 from xlda.lifting import Lift
 from xlda.moments.moments import Moments
 from xlda.moments.published_rule import PublishedMoments
-from xlda.moments.restored import restored
+from xlda.moments.restored import arrays_of, restored
 
 NAME, VERSION = "moments", 3  # the second may have the spread of class means
 WHOLE, HALF = 2, 3  # the version by whether the scatter is a matrix, or half of it, as that of a lift is
@@ -22,7 +22,7 @@ SPREAD = "spread"
 
 def moments_to_section(moments: Moments) -> Section:
     """All that was learned. Tensors may be no copies: nobody may learn until they are written."""
-    tensors, numbers = moments.to_arrays()
+    tensors, numbers = arrays_of(moments)
     below = bool((np.diag(tensors["scatter"]) < 0).any())
     if moments.lift is None:
         return Section(NAME, WHOLE, tensors, {**numbers, "below_zero": below})

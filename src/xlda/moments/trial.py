@@ -31,6 +31,7 @@ def undone_afterwards(moments: Moments, rows: Rows) -> Iterator[None]:
     rows = np.unique(rows)
     moments.check_whole()
     counts, offsets = moments._counts[rows].copy(), moments._offsets[rows].copy()
+    sketches = None if moments.sketches is None else moments.sketches.taken(rows)
     scatter, kept = moments._scatter.saved(), copy.deepcopy(moments.kept)
     numbers = moments._n_samples, moments._dof_of_dropped
     try:
@@ -39,6 +40,8 @@ def undone_afterwards(moments: Moments, rows: Rows) -> Iterator[None]:
         with moments._changing():
             moments._counts[rows], moments._offsets[rows] = counts, offsets
             moments._scatter.put_back(scatter)
+            if moments.sketches is not None and sketches is not None:
+                moments.sketches.put_back(rows, sketches)
             moments.kept = kept
             moments._n_samples, moments._dof_of_dropped = numbers
             moments._n_seen = None

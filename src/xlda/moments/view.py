@@ -9,7 +9,8 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda.moments.moments import Moments
-from xlda.moments.restored import restored
+from xlda.moments.restored import arrays_of, restored
+from xlda.moments.sketches import Sketches, SketchesView
 
 
 class MomentsView(Moments):
@@ -33,6 +34,9 @@ class MomentsView(Moments):
         if with_covariance:
             self._scatter = moments._scatter.copied()  # what waits there is folded in when it is read
             self.kept = copy.deepcopy(moments.kept)
+        self.sketches: SketchesView | None = None
+        if moments.sketches is not None:
+            self.sketches = SketchesView(moments.sketches)
         self._is_kept = np.zeros(self._n_classes, bool)
         self._kept: dict[int, Array] = {}  # means that have changed since, as they were
         moments.views.add(self)
@@ -42,6 +46,8 @@ class MomentsView(Moments):
         rows = rows[rows < self._n_classes]
         for row in np.unique(rows[~self._is_kept[rows]]).tolist():
             self._kept[row] = self._offsets[row].copy()
+            if self.sketches is not None:
+                self.sketches.keep(row)
             self._is_kept[row] = True  # only now: who sees this finds the mean
 
     def check_whole(self) -> None:
@@ -61,8 +67,10 @@ class MomentsView(Moments):
 
     def copied(self) -> Moments:
         """Moments that can learn and forget, apart from those that this is a view of."""
-        moments = restored(Moments, *self.to_arrays(), self.lift)
+        moments = restored(Moments, *arrays_of(self), self.lift)
         moments.kept = self.kept
+        if self.sketches is not None:
+            moments.sketches = Sketches.from_arrays(self.sketches.to_arrays(self._n_classes))
         return moments
 
     def _offsets_of(self, rows: Rows | slice) -> Array:

@@ -19,6 +19,8 @@ class ExportedHead:
     """A head as it is now, without the classes that have no samples."""
 
     def __init__(self, clf: XLDA, what: str) -> None:
+        if clf.second_look is not None:
+            raise ValueError(f"{what}: a graph has no second look. Use a model with second_look=None.")
         head = clf._renewed_head(what)
         arrays = scoring_arrays(head).taken(head.table.sorted_rows)
         live = np.flatnonzero(np.isfinite(arrays.bias))

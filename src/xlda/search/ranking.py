@@ -38,6 +38,16 @@ def best_columns(scores: Array, k: int) -> tuple[Rows, Array]:
     return columns, best
 
 
+def in_order(rows: Rows, scores: Array, k: int) -> tuple[Rows, Array]:
+    """The `k` best of rows and scores (n, some), best first; of equals the lower row first.
+
+    >>> in_order(np.array([[4, 7, 2]]), np.array([[1.0, 5.0, 5.0]]), 2)
+    (array([[2, 7]]), array([[5., 5.]]))
+    """
+    order = np.lexsort((rows, -scores), axis=1)[:, :k]
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
 def top_of_shortlists(
     rows: ClassRows, queries: Array, shortlists: Iterable[Rows], k: int
 ) -> tuple[Rows, Array]:

@@ -54,6 +54,8 @@ class ShardedXLDA:
         self._wanted = XLDA(**params)
         if self._wanted.lift is not None:
             raise ValueError("ShardedXLDA has no lift. Use lift=None, or one XLDA for all classes.")
+        if self._wanted.second_look is not None:
+            raise ValueError("ShardedXLDA looks once. Use second_look=None, or one XLDA for all classes.")
         self._shards: list[ClassShard | None] = [None] * n_shards
         self._current = False
 

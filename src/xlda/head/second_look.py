@@ -1,0 +1,232 @@
+"""The nearest classes compared once more, by how samples of these very classes vary.
+
+All classes share one covariance, and the coordinates are those in which it is I. But samples of the classes
+that a query may belong to vary in ways of their own. A few rows of each (`Sketches`) tell how: those of the
+nearest classes together, worth r samples, and a prior worth m samples that they vary as all others do, give
+the covariance
+
+    S = (Y' Y + m I) / (r + m)
+
+of Y, the rows of all of them. A candidate whose distance from the query is u, in standard deviations, then
+scores by u' S^-1 u in place of u' u. As S is the same for all candidates, those with few samples and those
+with many are compared alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from xlda._internal.arrays import Array, Rows
+from xlda._internal.threads import in_parallel_with_blas, parts_for
+from xlda.head.bayes_space import BayesSpace
+from xlda.head.changed_rows import ClassMeans
+from xlda.head.plain_space import PlainSpace
+from xlda.moments import Moments
+from xlda.search.ranking import best_columns
+
+NEAREST = 5  # classes whose samples say how those near a query vary
+CANDIDATES = 20  # classes that are compared once more
+PRIOR = 200.0  # samples that the common covariance is worth
+CLASSES_AT_ONCE = 64
+NUMBERS_AT_ONCE = 2**21  # of rows that are looked at together: they fit into a cache, or nearly so
+
+
+class _Class(NamedTuple):
+    """What is known of a class, in the coordinates."""
+
+    rows: Array  # (n_rows, width), float32: scaled so that each is worth as many samples as the others
+    worth: float  # samples that all of them are worth
+    mean: Array  # (width,)
+    n_samples: float
+
+
+@dataclass(frozen=True, eq=False)
+class SecondLook:
+    """What the nearest classes are compared by; it never changes."""
+
+    psi: Array  # (width,): variances of class means
+    rows: Array  # (n, n_rows, width), float32
+    worth: Array  # (n,)
+    means: Array  # (n, width)
+    counts: Array  # (n,)
+    late: Mapping[int, _Class] = field(default_factory=dict)  # of classes that have changed since
+
+    @classmethod
+    def where_kept(cls, space: PlainSpace | BayesSpace, moments: Moments) -> SecondLook | None:
+        """Of all classes, where rows of them are kept: O(d p) a row."""
+        if moments.sketches is None or not isinstance(space, BayesSpace):
+            return None
+        n, n_rows, width = moments.n_classes, moments.sketches.n_rows, space.n_coordinates
+        rows = np.empty((n, n_rows, width), np.float32)
+        worth, means, counts = np.empty(n), np.empty((n, width), space.centre.dtype), moments.counts
+
+        def look(start: int, stop: int, _part: int) -> None:
+            for first in range(start, stop, CLASSES_AT_ONCE):
+                some = np.arange(first, min(first + CLASSES_AT_ONCE, stop))
+                rows[some], worth[some], means[some] = _seen(space, moments, some)
+
+        in_parallel_with_blas(look, n, parts_for(n * n_rows * width * len(space.centre)))
+        return cls(space.table.psi, rows, worth, means, counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory."""
+        late = sum(one.rows.nbytes + one.mean.nbytes for one in self.late.values())
+        return self.rows.nbytes + self.means.nbytes + self.worth.nbytes + self.counts.nbytes + late
+
+    # -- classes
+
+    def updated(self, space: PlainSpace | BayesSpace, moments: Moments, changed: Rows) -> SecondLook:
+        """With some classes as they are now, in the same coordinates."""
+        assert isinstance(space, BayesSpace)
+        late = dict(self.late)
+        for start in range(0, len(changed), CLASSES_AT_ONCE):
+            some = changed[start : start + CLASSES_AT_ONCE]
+            seen = _seen(space, moments, some)
+            late |= dict(zip(some.tolist(), _classes(*seen, moments.counts_of(some)), strict=True))
+        return self._with(late)
+
+    def without_rows(self, space: BayesSpace, classes: ClassMeans, changed: Rows) -> SecondLook:
+        """With the means of some classes as they are now, and without their rows."""
+        none = np.zeros((len(changed), *self.rows.shape[1:]), np.float32)
+        means = _means(space, classes, changed)
+        seen = _classes(none, np.zeros(len(changed)), means, classes.counts_of(changed))
+        return self._with({**self.late, **dict(zip(changed.tolist(), seen, strict=True))})
+
+    def settled(self) -> SecondLook:
+        """The same, all classes in one place: O(C n_rows p)."""
+        if not self.late:
+            return self
+        n = max(len(self.counts), max(self.late) + 1)
+        return self.taken(np.arange(n))
+
+    def taken(self, classes: Rows) -> SecondLook:
+        """Some of the classes, in this order."""
+        return SecondLook(
+            self.psi, self._rows_of(classes), self._worth_of(classes), *self._means_and_counts(classes)
+        )
+
+    def _with(self, late: Mapping[int, _Class]) -> SecondLook:
+        return SecondLook(self.psi, self.rows, self.worth, self.means, self.counts, late)
+
+    # -- queries
+
+    def scores(self, queries: Array, rows: Rows, scores: Array, unknown: Array) -> tuple[Array, Array]:
+        """Scores of the best rows for each query, and of a class without samples, once more.
+
+        `queries` (n, p) are in the coordinates, `rows` and `scores` (n, k) those of the best, in order. Rows
+        that are not among the candidates score no more than these.
+        """
+        scores, unknown = scores.copy(), unknown.copy()
+        best = slice(min(CANDIDATES, rows.shape[1]))
+        n_numbers = NEAREST * self.rows.shape[1] * len(self.psi)
+        at_once = max(1, NUMBERS_AT_ONCE // n_numbers)
+
+        def look(start: int, stop: int, _part: int) -> None:
+            for first in range(start, stop, at_once):
+                some = slice(first, min(first + at_once, stop))
+                added = self._added(queries[some, : len(self.psi)], rows[some, best])
+                scores[some, best] += added[:, :-1].astype(scores.dtype)
+                unknown[some] += added[:, -1]
+
+        parts = 1 if len(queries) <= at_once else parts_for(len(queries) * n_numbers)
+        in_parallel_with_blas(look, len(queries), parts, wait=False)
+        np.minimum(scores[:, best.stop :], _least(scores[:, best])[:, None], out=scores[:, best.stop :])
+        return scores, unknown
+
+    def of_all(self, queries: Array, scores: Array) -> Array:
+        """Scores of all rows (n, C), those of the best by a second look."""
+        rows, best = best_columns(scores.copy(), min(CANDIDATES, scores.shape[1]))
+        best, _ = self.scores(queries, rows, best, np.zeros(len(queries)))
+        found: Array = np.minimum(scores, _least(best)[:, None])
+        np.put_along_axis(found, rows, best, axis=1)
+        return found
+
+    def _added(self, queries: Array, rows: Rows) -> Array:
+        """What candidates score more than they did, (n, k + 1); the last is a class without samples."""
+        near = rows[:, :NEAREST]
+        Y = (
+            self._rows_of(near.ravel())
+            .reshape(len(rows), -1, len(self.psi))
+            .astype(queries.dtype, copy=False)
+        )
+        worth = self._worth_of(near.ravel()).reshape(near.shape).sum(axis=1)
+        u = self._distances(queries, rows)
+        squares = np.einsum("nkp,nkp->nk", u, u)
+        inner = Y @ Y.transpose(0, 2, 1)
+        inner += PRIOR * np.eye(Y.shape[1], dtype=Y.dtype)
+        along = Y @ u.transpose(0, 2, 1)
+        explained = np.einsum("nrk,nrk->nk", along, np.linalg.solve(inner, along))
+        ratio = (worth / PRIOR)[:, None] + 1.0
+        added: Array = -0.5 * (ratio * (squares - explained) - squares)
+        return added
+
+    def _distances(self, queries: Array, rows: Rows) -> Array:
+        """Of queries from candidates, and from where nobody knows anything, in standard deviations."""
+        means, counts = self._means_and_counts(rows.ravel())
+        known = counts[:, None] * self.psi
+        gain, variance = known / (known + 1.0), 1.0 + self.psi / (known + 1.0)
+        shape = (*rows.shape, len(self.psi))
+        centres = (gain * means).astype(queries.dtype).reshape(shape)
+        u = np.empty((len(queries), rows.shape[1] + 1, len(self.psi)), queries.dtype)
+        np.subtract(queries[:, None], centres, out=u[:, :-1])
+        u[:, :-1] /= np.sqrt(variance).astype(queries.dtype).reshape(shape)
+        u[:, -1] = queries / np.sqrt(1.0 + self.psi).astype(queries.dtype)
+        return u
+
+    def _rows_of(self, classes: Rows) -> Array:
+        found = self.rows.take(classes, axis=0, mode="clip")
+        for place, one in self._late_among(classes):
+            found[place] = one.rows
+        return found
+
+    def _worth_of(self, classes: Rows) -> Array:
+        found = self.worth.take(classes, mode="clip")
+        for place, one in self._late_among(classes):
+            found[place] = one.worth
+        return found
+
+    def _means_and_counts(self, classes: Rows) -> tuple[Array, Array]:
+        means, counts = self.means.take(classes, axis=0, mode="clip"), self.counts.take(classes, mode="clip")
+        for place, one in self._late_among(classes):
+            means[place], counts[place] = one.mean, one.n_samples
+        return means, counts
+
+    def _late_among(self, classes: Rows) -> list[tuple[int, _Class]]:
+        if not self.late:
+            return []
+        late = self.late
+        return [(place, late[row]) for place, row in enumerate(classes.tolist()) if row in late]
+
+
+def _least(scores: Array) -> Array:
+    """The least of scores (n, k) of classes that can win, (n,)."""
+    least: Array = np.where(np.isfinite(scores), scores, np.inf).min(axis=1, initial=np.inf)
+    return least
+
+
+def _seen(space: BayesSpace, moments: Moments, classes: Rows) -> tuple[Array, Array, Array]:
+    """Rows of classes, what they are worth, and means."""
+    residuals, weights = moments.residuals_of(classes)
+    n_rows = residuals.shape[1]
+    free = np.maximum(weights - 1.0, 0.0)
+    flat = residuals.reshape(-1, residuals.shape[2]).astype(space.rotation.dtype, copy=False)
+    rows = (flat @ space.rotation[:, : space.n_coordinates]).reshape(len(classes), n_rows, -1)
+    # Of n samples, so many rows tell no more than n_rows others would, and no more than n.
+    rows *= np.sqrt(n_rows / (free + n_rows)).astype(rows.dtype)[:, None, None]
+    return rows, free * n_rows / (free + n_rows), _means(space, moments, classes)
+
+
+def _means(space: BayesSpace, classes: ClassMeans, rows: Rows) -> Array:
+    means = classes.means_from(space.centre, rows) @ space.rotation[:, : space.n_coordinates]
+    means[classes.counts_of(rows) == 0] = 0.0
+    return means
+
+
+def _classes(rows: Array, worth: Array, means: Array, counts: Array) -> list[_Class]:
+    parts = zip(rows.astype(np.float32), worth.tolist(), means, counts.tolist(), strict=True)
+    return [_Class(*part) for part in parts]

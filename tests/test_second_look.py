@@ -1,0 +1,380 @@
+"""The nearest classes compared once more, by rows that tell how their own samples vary."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import xlda
+from test_model_file import contents, craft
+from xlda import XLDA
+from xlda.errors import DamagedFileError
+from xlda.head.second_look import CANDIDATES, NEAREST, PRIOR, SecondLook
+from xlda.moments import Moments
+from xlda.moments.in_bytes import moments_from_bytes, moments_to_bytes
+from xlda.moments.kept_samples import embedding_hashes
+from xlda.moments.view import MomentsView
+
+N_ROWS = 6
+
+
+def varying_apart(rng, n_classes=40, of_each=30, n_features=24):
+    """Classes whose samples vary along directions of their own; as many to learn as to ask for."""
+    centres = 0.5 * rng.standard_normal((n_classes, n_features))
+    directions = rng.standard_normal((n_classes, 2, n_features))
+    labels = np.repeat(np.arange(n_classes), 2 * of_each)
+    along = rng.standard_normal((len(labels), 1, 2))
+    X = (
+        centres[labels]
+        + (along @ directions[labels])[:, 0]
+        + 0.3 * rng.standard_normal((len(labels), n_features))
+    )
+    X = X.astype(np.float32)
+    return X[::2], labels[::2], X[1::2], labels[1::2]
+
+
+@pytest.fixture
+def samples(rng):
+    return varying_apart(rng)
+
+
+@pytest.fixture
+def clf(samples):
+    return XLDA(second_look=N_ROWS, renew=0).fit(*samples[:2])
+
+
+def rows_of(clf, label):
+    """The rows of a class, and how many samples are in them."""
+    row = clf._model.labels.rows([label])
+    residuals, weights = clf._model.moments.residuals_of(row)
+    return residuals[0], weights[0]
+
+
+def by_hand(X, y, label):
+    """The rows of a class from its samples, in two passes, float64."""
+    mine = X[y == label].astype(np.float64)
+    rows = np.zeros((N_ROWS, X.shape[1]))
+    for x, number in zip(mine, embedding_hashes(X[y == label].astype(np.float16)).tolist(), strict=True):
+        rows[number % N_ROWS] += (-1.0 if number >> 63 else 1.0) * (x - mine.mean(axis=0))
+    return rows
+
+
+def looked_twice(head, X, y, query, scores):
+    """Scores of the best classes by the formula of the docs: whole matrices, inverted, float64."""
+    psi = head.space.table.psi
+    z = head.space.queries(query[None])[0, : len(psi)].astype(np.float64)
+    rotation = head.space.rotation[:, : len(psi)].astype(np.float64)
+    best = np.argsort(-scores)
+    scatter, worth = np.zeros((len(psi), len(psi))), 0.0
+    for label in best[:NEAREST]:
+        free = (y == label).sum() - 1.0
+        rows = by_hand(X, y, label) @ rotation
+        scatter += N_ROWS / (free + N_ROWS) * rows.T @ rows
+        worth += free * N_ROWS / (free + N_ROWS)
+    covariance = (scatter + PRIOR * np.eye(len(psi))) / (worth + PRIOR)
+    found = {}
+    for label in best[:CANDIDATES]:
+        n, mean = (y == label).sum(), (X[y == label].astype(np.float64).mean(0) - head.centre) @ rotation
+        u = (z - n * psi / (n * psi + 1) * mean) / np.sqrt(1 + psi / (n * psi + 1))
+        found[label] = scores[label] - 0.5 * (u @ np.linalg.inv(covariance) @ u - u @ u)
+    return found
+
+
+def test_scores_are_those_of_the_formula(samples, clf):
+    X, y, asked, _ = samples
+    X, y = np.concatenate([X, X[y == 3] + 0.01]), np.concatenate([y, np.full((y == 3).sum(), 3)])
+    clf = XLDA(second_look=N_ROWS).fit(X, y)
+    plain = XLDA().fit(X, y)
+    once, twice = plain.decision_function(asked[::50]), clf.decision_function(asked[::50])
+    head = clf.snapshot().head
+    for query, before, after in zip(asked[::50], once, twice, strict=True):
+        wanted = looked_twice(head, X, y, query, before.astype(np.float64))
+        np.testing.assert_allclose([after[label] for label in wanted], list(wanted.values()), atol=2e-3)
+        others = np.delete(after, list(wanted))
+        assert (others <= min(wanted.values()) + 2e-3).all()
+
+
+def test_it_is_better_where_classes_vary_in_their_own_ways(samples):
+    X, y, asked, truth = samples
+    once, twice = (XLDA(second_look=rows).fit(X, y).score(asked, truth) for rows in (None, 16))
+    assert twice > once + 0.03
+
+
+def test_the_best_class_is_that_of_all_scores(samples, clf):
+    asked = samples[2]
+    scores = clf.decision_function(asked)
+    np.testing.assert_array_equal(clf.predict(asked), clf.classes_[scores.argmax(axis=1)])
+    many, few = clf.predict_topk(asked, 30), clf.predict_topk(asked, 3)
+    np.testing.assert_array_equal(many[0][:, :3], few[0])
+    assert (np.diff(many[1], axis=1) <= 0).all()
+
+
+def test_rows_are_those_of_the_samples_by_hand(samples, clf):
+    X, y = samples[:2]
+    for label in (0, 7):
+        found, weight = rows_of(clf, label)
+        assert weight == (y == label).sum()
+        np.testing.assert_allclose(found, by_hand(X, y, label), atol=1e-4)
+
+
+def test_on_average_rows_have_the_scatter_of_their_class(rng):
+    X = rng.standard_normal((4000, 3)) @ np.diag([3.0, 1.0, 0.2])
+    ratios = []
+    for part in range(200):
+        moments = Moments(3, sketch_rows=4)
+        some = X[20 * part : 20 * part + 20]
+        moments.update(some, np.zeros(20, int))
+        rows = moments.residuals_of(np.array([0]))[0][0]
+        ratios.append(np.diag(rows.T @ rows) / ((some - some.mean(0)) ** 2).sum(0))
+    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.15)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 400])
+def test_order_and_batches_do_not_matter(batch, samples, clf, rng):
+    X, y, asked, _ = samples
+    order = rng.permutation(len(y))
+    other = XLDA(second_look=N_ROWS, renew=0)
+    for start in range(0, len(y), batch):
+        some = order[start : start + batch]
+        other.partial_fit(X[some], y[some])
+    for label in (0, 39):
+        np.testing.assert_allclose(rows_of(other, label)[0], rows_of(clf, label)[0], atol=2e-4)
+    np.testing.assert_allclose(other.decision_function(asked), clf.decision_function(asked), atol=0.05)
+    assert (other.predict(asked) == clf.predict(asked)).mean() > 0.999
+
+
+def test_parts_that_were_merged_are_the_whole(samples, clf):
+    X, y, asked, _ = samples
+    first, second = (XLDA(second_look=N_ROWS, renew=0).fit(X[part], y[part]) for part in (y < 25, y > 20))
+    whole = XLDA(second_look=N_ROWS, renew=0)
+    whole.partial_fit(X[y < 25], y[y < 25]).partial_fit(X[y > 20], y[y > 20])
+    first.merge(second)
+    for label in (0, 22, 39):
+        np.testing.assert_allclose(rows_of(first, label)[0], rows_of(whole, label)[0], atol=2e-4)
+    assert (first.predict(asked) == whole.predict(asked)).mean() > 0.999
+    with pytest.raises(ValueError, match="second_look"):
+        first.merge(XLDA(second_look=N_ROWS + 1).fit(X, y))
+
+
+def test_samples_that_were_forgotten_leave_nothing(samples, clf):
+    X, y, asked, _ = samples
+    more = X[::3] + 5.0
+    before = clf.decision_function(asked)
+    clf.partial_fit(more, y[::3])
+    assert np.abs(clf.decision_function(asked) - before).max() > 1.0
+    clf.forget(more, y[::3])
+    np.testing.assert_allclose(clf.decision_function(asked), before, atol=0.05)
+    clf.forget(X[y == 4], y[y == 4])
+    found, weight = rows_of(clf, 4)
+    assert not found.any()
+    assert not weight
+
+
+def test_samples_kept_as_float16_are_found_again(samples):
+    X, y = samples[:2]
+    clf = XLDA(second_look=N_ROWS, power=None).fit(X, y)
+    moments = clf._model.moments
+    kept = moments.kept.samples()
+    assert len(kept.rows) == len(y)
+    moments.forget(kept.embeddings.astype(np.float32), kept.rows, kept.weights)
+    assert np.abs(moments.sketches.sums).max() < 1e-2
+
+
+def test_weights_count_as_repetitions_do(samples, rng):
+    X, y = samples[:2]
+    weights = rng.integers(1, 4, len(y))
+    weighted = XLDA(second_look=64, renew=0).fit(X, y, weights)
+    rows, count = weighted._model.moments.residuals_of(np.array([2]))
+    mean = np.average(X[y == 2], axis=0, weights=weights[y == 2])
+    assert count[0] == weights[y == 2].sum()
+    wanted = (weights[y == 2, None] * (X[y == 2] - mean) ** 2).sum()
+    assert 0.7 * wanted < (rows**2).sum() < 1.4 * wanted
+
+
+def test_classes_that_are_joined_have_rows_about_their_common_mean(samples, clf):
+    X, y = samples[:2]
+    clf.merge_classes(1, 2)
+    joined = np.where(y == 2, 1, y)
+    np.testing.assert_allclose(rows_of(clf, 1)[0], by_hand(X, joined, 1), atol=2e-4)
+
+
+def test_a_class_of_which_nobody_has_seen_the_samples_has_none(samples, clf):
+    X, y, asked, _ = samples
+    known = clf.class_moments(5)
+    clf.remove_class(5).restore_class(5, *known)
+    assert not rows_of(clf, 5)[0].any()
+    assert not rows_of(clf, 5)[1]
+    clf.partial_fit(X[y == 5], y[y == 5])  # half of its samples are not in the rows
+    assert not rows_of(clf, 5)[0].any()
+    other = clf.class_moments(7)
+    clf.merge_classes(6, 7).split_class(6, 7, *other)
+    assert not rows_of(clf, 6)[0].any()
+    assert not rows_of(clf, 7)[0].any()
+    assert (clf.predict(asked) == samples[3]).mean() > 0.4
+    clf.forget(np.concatenate([X[y == 5], X[y == 5]]), np.full(2 * (y == 5).sum(), 5))
+    clf.partial_fit(X[y == 5], y[y == 5])  # which begins anew
+    assert rows_of(clf, 5)[1] == (y == 5).sum()
+
+
+@pytest.mark.parametrize("way", ["file", "bytes", "pickle", "copy"])
+def test_it_comes_back_as_it_was(way, samples, clf, tmp_path):
+    X, y, asked, _ = samples
+    clf.partial_fit(X[:9] + 1.0, y[:9])
+    if way == "file":
+        clf.save(tmp_path / "a.xlda")
+        other = xlda.load(tmp_path / "a.xlda")
+    elif way == "bytes":
+        other = XLDA.from_bytes(clf.to_bytes())
+    else:
+        other = pickle.loads(pickle.dumps(clf)) if way == "pickle" else copy.deepcopy(clf)
+    np.testing.assert_allclose(other.decision_function(asked), clf.decision_function(asked), atol=1e-3)
+    for each in (clf, other):
+        each.partial_fit(X[:50] + 2.0, y[:50])
+    np.testing.assert_allclose(other.decision_function(asked), clf.decision_function(asked), atol=0.05)
+
+
+def test_moments_with_rows_as_bytes(samples, clf):
+    moments = clf._model.moments
+    other = moments_from_bytes(moments_to_bytes(moments))
+    np.testing.assert_array_equal(
+        other.residuals_of(np.arange(40))[0], moments.residuals_of(np.arange(40))[0]
+    )
+
+
+def test_files_that_make_no_sense_are_refused(samples, clf, tmp_path):
+    clf.save(tmp_path / "a.xlda")
+    tensors, header = contents(tmp_path / "a.xlda")
+    name = next(name for name in tensors if name.endswith("sums"))
+    for wrong in (tensors[name][:, :-1], tensors[name][:-1], tensors[name].astype(np.float64)):
+        craft(tmp_path / "b.xlda", {**tensors, name: wrong}, header)
+        with pytest.raises(DamagedFileError):
+            xlda.load(tmp_path / "b.xlda")
+
+
+def test_rows_that_changed_are_looked_at_as_they_are(samples):
+    X, y, asked, _ = samples
+    clf = XLDA(second_look=N_ROWS, renew=10.0).fit(X[y < 38], y[y < 38])
+    clf.predict(asked)
+    clf.partial_fit(X[y >= 36] + 0.5, y[y >= 36])  # two classes are new, two have changed
+    clf.predict(asked)
+    head, moments = clf.snapshot().head, clf._model.moments
+    anew = SecondLook.where_kept(head.space, moments)
+    assert head.second_look.late
+    for found in (head.second_look.taken(np.arange(40)), head.settled(moments).second_look):
+        np.testing.assert_allclose(found.rows, anew.rows, atol=1e-3)
+        np.testing.assert_allclose(found.worth, anew.worth)
+        np.testing.assert_allclose(found.means, anew.means, atol=1e-3)
+        np.testing.assert_array_equal(found.counts, anew.counts)
+    assert not head.settled(moments).second_look.late
+
+
+def test_a_view_stays_as_it_was(samples, clf):
+    X, y = samples[:2]
+    moments = clf._model.moments
+    before = moments.residuals_of(np.arange(40))
+    view = MomentsView(moments, with_covariance=True)
+    clf.partial_fit(X[y < 3] + 1.0, y[y < 3]).remove_class(9).merge_classes(10, 11)
+    clf.partial_fit(X[:3], [100, 101, 102])
+    for found in (view, view.copied()):
+        for now, then in zip(found.residuals_of(np.arange(40)), before, strict=True):
+            np.testing.assert_allclose(now, then, atol=1e-4)
+
+
+def test_learning_in_the_background(samples):
+    X, y, asked, truth = samples
+    clf = XLDA(second_look=N_ROWS, background=True).fit(X[::4], y[::4])
+    stop = threading.Event()
+    errors = []
+
+    def ask():
+        while not stop.is_set():
+            try:
+                clf.predict(asked[:5])
+            except Exception as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    for start in range(len(y)):
+        if start % 4:
+            clf.partial_fit(X[start : start + 1], y[start : start + 1])
+    stop.set()
+    thread.join()
+    assert not errors
+    clf.background, clf.renew = False, 0.0  # so that it is as one that was made at once
+    clf.partial_fit(X[:1], y[:1]).forget(X[:1], y[:1])
+    assert clf.score(asked, truth) > XLDA().fit(X, y).score(asked, truth)
+    np.testing.assert_allclose(rows_of(clf, 3)[0], by_hand(X, y, 3), atol=1e-3)
+
+
+def test_probabilities_are_as_honest_as_without(samples):
+    X, y, asked, truth = samples
+    off = {}
+    for rows in (None, 16):
+        clf = XLDA(second_look=rows, like="same").fit(X, y).calibrate(progress=False)
+        sure = clf.predict_proba(asked).max(axis=1)
+        off[rows] = abs(sure.mean() - (clf.predict(asked) == truth).mean())
+        assert clf.assess().same.accuracy.value == pytest.approx(clf.score(asked, truth), abs=0.08)
+    assert off[16] < off[None] + 0.02, off
+
+
+def test_the_unknown_is_told_as_well_as_without(samples, rng):
+    X, y, asked, truth = samples
+    known, asked_of_known, unknown = y < 30, asked[truth < 30], asked[truth >= 30]
+    found = {}
+    for rows in (None, 16):
+        clf = XLDA(second_look=rows).fit(X[known], y[known])
+        inside, outside = clf.score_samples(asked_of_known), clf.score_samples(unknown)
+        found[rows] = (inside[:, None] > outside[None]).mean()
+    assert found[16] > found[None] - 0.02
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "many", 100_000])
+def test_what_is_no_number_of_rows_is_refused(wrong, samples):
+    with pytest.raises(ValueError, match="second_look is None or a whole number"):
+        XLDA(second_look=wrong).fit(*samples[:2])
+
+
+@pytest.mark.parametrize("other", [{"model": "lda"}, {"rule": "slda"}, {"lift": 64}])
+def test_what_cannot_look_twice_is_refused(other, samples):
+    with pytest.raises(ValueError, match="second_look needs"):
+        XLDA(second_look=4, **other).fit(*samples[:2])
+
+
+def test_what_has_only_scores_refuses_it(samples, clf, tmp_path):
+    from xlda.fleet.start import space_of
+    from xlda.shards import ShardedXLDA
+
+    for work in (
+        clf.to_linear,
+        clf.to_layer,
+        lambda: space_of(clf),
+        lambda: ShardedXLDA(2, second_look=4),
+        lambda: XLDA.from_linear(np.eye(3), second_look=4),
+    ):
+        with pytest.raises(ValueError, match=r"second.look"):
+            work()
+    onnx = pytest.importorskip("xlda.extras.onnx")
+    with pytest.raises(ValueError, match="second look"):
+        onnx.write(clf, tmp_path / "a.onnx")
+    clf.second_look = None
+    with pytest.raises(ValueError, match="changed after learning began"):
+        clf.predict(samples[2])
+
+
+def test_few_classes_and_few_samples_are_no_trouble(rng):
+    X = rng.standard_normal((5, 3)).astype(np.float32)
+    clf = XLDA(second_look=4).partial_fit(X[:1], ["a"])
+    assert clf.predict(X[:1]).tolist() == ["a"]
+    clf.partial_fit(X[1:4], ["b", "a", "b"], classes=["c"])
+    assert set(clf.predict(X).tolist()) <= {"a", "b"}
+    assert clf.decision_function(X).shape[0] == 5
+
+
+def test_memory_is_told(clf):
+    assert clf.memory()["rows for a second look"] >= 40 * N_ROWS * 24 * 4
+    assert clf.memory()["second look"] > 0
