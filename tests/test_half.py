@@ -57,7 +57,7 @@ def test_forget_and_merge_work_too(rng):
     clf = XLDA(precision="half").fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
     clf.forget(X[200:], y[200:]).merge(XLDA(precision="half").fit(X[200:], y[200:]))
     assert (clf.predict(X) == XLDA().fit(X, y).predict(X)).mean() >= 0.99
-    with pytest.raises(ValueError, match="same rule, covariance, power, precision and lift"):
+    with pytest.raises(ValueError, match="same rule, covariance, power, precision, lift and second_look"):
         clf.merge(XLDA().fit(X, y))
 
 

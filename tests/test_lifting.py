@@ -16,10 +16,11 @@ import oracle
 import xlda
 from test_model_file import contents, craft
 from xlda import XLDA
-from xlda.calibration import lift_trial
+from xlda.calibration import parameter_trial
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.lifting import Lift
 from xlda.lifting.drawing import Signs
+from xlda.moments.kept_samples import Kept
 
 WIDTH = 48
 DATA = Path(__file__).parent / "data"
@@ -262,7 +263,7 @@ def test_centres_are_compared_as_well(samples):
 
 def test_the_lift_cannot_change_once_something_was_learned(clf, samples):
     clf.set_params(lift_seed=5)
-    with pytest.raises(ValueError, match="precision or lift changed"):
+    with pytest.raises(ValueError, match="precision, lift or second_look changed"):
         clf.predict(samples[2])
 
 
@@ -341,12 +342,16 @@ def ring(rng, n_classes, of_each):
     return (way * (1 + y[:, None]) * (1 + 0.01 * rng.random((len(y), 1)))).astype(np.float32), y
 
 
+def kept_of(X, y):
+    return Kept(X, y, np.ones(len(y)), np.full(len(y), -1))
+
+
 @pytest.mark.parametrize("lift", [None, Lift(30, 64)])
 def test_a_trial_learns_samples_but_those_that_it_asks_for(rng, lift):
     y = np.repeat(np.arange(40), 6)
     X = rng.standard_normal((40, 30))[y] + rng.standard_normal((len(y), 30)) * np.geomspace(0.1, 3, 30)
     X = X.astype(np.float32)
-    found, folds = lift_trial.right(X, y, lift), np.arange(len(y)) % 3
+    found, folds = parameter_trial.right(kept_of(X, y), lift), np.arange(len(y)) % 3
     features = X.astype(float) if lift is None else oracle.random_features(X, 64, 0)
     for number in range(3):
         learned, asked = folds != number, folds == number
@@ -389,12 +394,12 @@ def test_a_trial_says_nothing_of_few(clf, rng):
 def test_an_interval_is_that_of_paired_samples():
     plain, lifted = np.zeros(400, bool), np.zeros(400, bool)
     plain[:100] = lifted[:120] = True
-    trial = lift_trial.LiftTrial.between(50, plain, lifted, 12)
-    assert (trial.plain, trial.lifted) == (0.25, 0.3)
+    trial = parameter_trial.ParameterTrial.between("lift", 50, plain, lifted, 12)
+    assert (trial.plain, trial.tried) == (0.25, 0.3)
     sd = (20 / 400 * (1 - 20 / 400) / 400) ** 0.5
     assert trial.low == pytest.approx(0.05 - 1.96 * sd, abs=0.002)
     assert trial.high == pytest.approx(0.05 + 1.96 * sd, abs=0.002)
-    same = lift_trial.LiftTrial.between(50, plain, plain, 12)
+    same = parameter_trial.ParameterTrial.between("lift", 50, plain, plain, 12)
     assert same.low < 0 < same.high  # all alike is no proof that they are
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from xlda._internal.one_thread import ALONE, times_vector
+from xlda._internal.one_thread import ALONE, inner_products, times_vector
 
 OTHERS_WORK = """
 import time
@@ -58,3 +58,12 @@ def test_no_other_thread_works_for_it(order):
     if int(said[0]) < 2:
         pytest.skip("the BLAS has one thread here")
     assert float(said[1]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("n", "a", "b", "width"), [(1, 80, 80, 462), (3, 80, 21, 5000), (20, 80, 80, 100), (0, 4, 4, 4)]
+)
+def test_inner_products_are_those_of_float64(n, a, b, width, rng):
+    left, right = rng.standard_normal((n, a, width)), rng.standard_normal((n, b, width))
+    wanted = np.einsum("nap,nbp->nab", left, right)
+    np.testing.assert_allclose(inner_products(left, right), wanted, atol=1e-9)

@@ -378,3 +378,16 @@ def test_few_classes_and_few_samples_are_no_trouble(rng):
 def test_memory_is_told(clf):
     assert clf.memory()["rows for a second look"] >= 40 * N_ROWS * 24 * 4
     assert clf.memory()["second look"] > 0
+
+
+def test_a_trial_says_whether_it_helps(samples, rng):
+    X, y, asked, truth = samples
+    found = XLDA().fit(X, y).assess(try_second_look=16)
+    once, twice = (XLDA(second_look=rows).fit(X, y).score(asked, truth) for rows in (None, 16))
+    assert found.second_look.helps
+    assert found.lift is None
+    assert found.second_look.tried == pytest.approx(twice, abs=0.1)
+    assert found.second_look.plain == pytest.approx(once, abs=0.1)
+    assert "a second look helps" in str(found)
+    alike = rng.standard_normal((40, 24))[y] + rng.standard_normal(X.shape)
+    assert XLDA().fit(alike, y).assess(try_second_look=16).second_look.helps is not True

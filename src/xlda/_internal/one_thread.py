@@ -1,4 +1,4 @@
-"""A product of a matrix and one vector by one thread, whatever the BLAS may do with its threads.
+"""Products of a matrix and a vector, or of small matrices, by one thread, whatever the BLAS may do.
 
 OpenBLAS shares out a product of some size, and then waits for another core: on a busy machine a hundred times
 as long as the product takes. Smaller ones it does alone. Limiting its threads instead would be for the whole
@@ -12,7 +12,8 @@ import numpy as np
 from xlda._internal.arrays import Array
 
 ALONE = 2**18  # numbers of a matrix; OpenBLAS 0.3.27 and later share out a product from 460,800 on
-A_FEW = 16  # vectors
+A_FEW = 16  # vectors, or pairs of matrices
+MULTIPLICATIONS_ALONE = 2**18  # of two matrices; it shares out a product of more
 
 
 def times_vector(matrix: Array, vector: Array) -> Array:
@@ -45,3 +46,21 @@ def few_times(vectors: Array, matrix: Array) -> Array:
     if len(vectors) == 1:
         return times_vector(matrix.T, vectors[0])[None]
     return np.stack([times_vector(matrix.T, vector) for vector in vectors])
+
+
+def inner_products(left: Array, right: Array) -> Array:
+    """`left @ right` transposed, for pairs (n, a, p) and (n, b, p): by one thread where they are but a few.
+
+    >>> inner_products(np.array([[[1.0, 2.0]]]), np.array([[[10.0, 1.0]]]))
+    array([[[12.]]])
+    """
+    across = right.transpose(0, 2, 1)
+    step = max(1, MULTIPLICATIONS_ALONE // (left.shape[1] * right.shape[1]))
+    width = left.shape[2]
+    if len(left) > A_FEW or step >= width:
+        product: Array = left @ across
+        return product
+    total: Array = left[:, :, :step] @ across[:, :step]
+    for start in range(step, width, step):
+        total += left[:, :, start : start + step] @ across[:, start : start + step]
+    return total

@@ -11,7 +11,7 @@ from xlda.calibration import evidence as evidences
 from xlda.calibration.calibration import Calibrated, Calibration
 from xlda.calibration.class_figures import ClassFigures
 from xlda.calibration.figures import TEMPERATURE
-from xlda.calibration.lift_trial import LiftTrial
+from xlda.calibration.parameter_trial import ParameterTrial
 from xlda.calibration.share import Share
 from xlda.head.head import Head
 
@@ -63,7 +63,8 @@ class Assessment:
     n_confirmed: int  # and answers that people have confirmed
     per_class: float  # samples a class has
     learned_since: float  # as a share of all that was learned when this was measured
-    lift: LiftTrial | None = None  # what random features would bring, if that was asked for and can be told
+    lift: ParameterTrial | None = None  # what it would bring, if that was asked for and can be told
+    second_look: ParameterTrial | None = None  # the same
 
     @classmethod
     def of(
@@ -88,8 +89,8 @@ class Assessment:
         )
 
     def __str__(self) -> str:
-        lift = [] if self.lift is None else [str(self.lift)]
-        return "\n".join([*self._overall(), *self._of_classes(), *lift])
+        tried = [str(trial) for trial in (self.second_look, self.lift) if trial is not None]
+        return "\n".join([*self._overall(), *self._of_classes(), *tried])
 
     def _overall(self) -> list[str]:
         if self.same is None or self.visit is None:

@@ -45,6 +45,15 @@ def inspect(
             show_default=False,
         ),
     ] = None,
+    try_second_look: Annotated[
+        int | None,
+        typer.Option(
+            "--try-second-look",
+            min=1,
+            help="The same for a second look with so many rows of each class, as 16.",
+            show_default=False,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Show what is in a model: classes, samples, memory, how good it is, confusable pairs, classes with few.
@@ -81,7 +90,7 @@ def inspect(
         "confusable": confusable(clf, pairs),
         "few_samples": [{"label": names[i], "samples": whole(counts[i])} for i in scarce],
     }
-    expected = assessed(clf, try_lift)
+    expected = assessed(clf, try_lift, try_second_look)
     result["expected"] = None if expected is None else asdict(expected)
     if json:
         say_json(result)
@@ -117,10 +126,10 @@ def _lift(clf: XLDA) -> str:
     return lift if clf.second_look is None else f"{lift}second look {clf.second_look}, "
 
 
-def assessed(clf: XLDA, try_lift: int | None = None) -> Assessment | None:
+def assessed(clf: XLDA, try_lift: int | None = None, try_second_look: int | None = None) -> Assessment | None:
     """How good it is, where that can be told."""
     try:
-        return clf.assess(try_lift)
+        return clf.assess(try_lift, try_second_look)
     except ValueError:
         return None
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
+from xlda._internal.one_thread import A_FEW, inner_products
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.bayes_space import BayesSpace
 from xlda.head.changed_rows import ClassMeans
@@ -133,7 +134,7 @@ class SecondLook:
                 scores[some, best] += added[:, :-1].astype(scores.dtype)
                 unknown[some] += added[:, -1]
 
-        parts = 1 if len(queries) <= at_once else parts_for(len(queries) * n_numbers)
+        parts = 1 if len(queries) <= A_FEW else parts_for(len(queries) * n_numbers)
         in_parallel_with_blas(look, len(queries), parts, wait=False)
         np.minimum(scores[:, best.stop :], _least(scores[:, best])[:, None], out=scores[:, best.stop :])
         return scores, unknown
@@ -149,17 +150,14 @@ class SecondLook:
     def _added(self, queries: Array, rows: Rows) -> Array:
         """What candidates score more than they did, (n, k + 1); the last is a class without samples."""
         near = rows[:, :NEAREST]
-        Y = (
-            self._rows_of(near.ravel())
-            .reshape(len(rows), -1, len(self.psi))
-            .astype(queries.dtype, copy=False)
-        )
+        Y = self._rows_of(near.ravel()).reshape(len(rows), -1, len(self.psi))
+        Y = Y.astype(queries.dtype, copy=False)
         worth = self._worth_of(near.ravel()).reshape(near.shape).sum(axis=1)
         u = self._distances(queries, rows)
         squares = np.einsum("nkp,nkp->nk", u, u)
-        inner = Y @ Y.transpose(0, 2, 1)
+        inner = inner_products(Y, Y)
         inner += PRIOR * np.eye(Y.shape[1], dtype=Y.dtype)
-        along = Y @ u.transpose(0, 2, 1)
+        along = inner_products(Y, u)
         explained = np.einsum("nrk,nrk->nk", along, np.linalg.solve(inner, along))
         ratio = (worth / PRIOR)[:, None] + 1.0
         added: Array = -0.5 * (ratio * (squares - explained) - squares)

@@ -20,7 +20,7 @@ from xlda.calibration.calibration import FEWEST, GROWN, Calibration
 from xlda.calibration.confirmed import confirmed_evidence
 from xlda.calibration.figures import TEMPERATURE, shares
 from xlda.calibration.folds import BEST
-from xlda.calibration.lift_trial import LiftTrial
+from xlda.calibration.parameter_trial import ParameterTrial
 from xlda.head.head import Head
 from xlda.head.without import FewClasses, head_without
 from xlda.inputs import checked_embeddings
@@ -118,16 +118,17 @@ class Calibrating(Predictor):
             enough = moments.n_seen > 1 and len(moments.kept) >= FEWEST
             return enough and (last is None or moments.weight_learned > GROWN * last.learned)
 
-    def assess(self, try_lift: int | None = None) -> Assessment:
+    def assess(self, try_lift: int | None = None, try_second_look: int | None = None) -> Assessment:
         """How good the classifier is, which classes are confused, and which need more samples. `print` it.
 
         Measured on the samples kept for checking, which calibrates if that was never done; with fewer than
         ten samples a class, those taken out are missed, and it is at least as good as that. Where no samples
         were kept, it is estimated from distances between class means and from counts.
 
-        With `try_lift=4096`, it also says what `lift=4096` would bring: both ways are tried on the kept
-        samples alone, each asked for as if not learned. That makes three heads of each kind, which takes half
-        a minute with 4,096 features and as much memory as such a classifier. Nothing is said where fewer than
+        With `try_lift=4096`, it also says what `lift=4096` would bring, and with `try_second_look=16` what
+        `second_look=16` would: both ways are tried on the kept samples alone, each asked for as if not
+        learned. That makes three heads of each kind, which takes half a minute with 4,096 features and as
+        much memory as such a classifier, and some seconds for a second look. Nothing is said where fewer than
         200 are kept, of fewer than ten classes, or of fewer than three a class.
         """
         calibration, head = self._current_calibration(), self._current_head()
@@ -138,11 +139,13 @@ class Calibrating(Predictor):
         with self._locked("assess") as model:
             rows = np.flatnonzero(model.moments.counts[: head.n_rows])
             counts, learned = model.moments.counts_of(rows), model.moments.weight_learned
-            kept = model.moments.kept.samples() if try_lift else None
+            kept = model.moments.kept.samples() if try_lift or try_second_look else None
         found = Assessment.of(head, calibration, rows, counts, learned)
-        if kept is None or try_lift is None:
+        if kept is None:
             return found
-        return replace(found, lift=LiftTrial.of(kept, Lift(head.n_inputs, try_lift)))
+        lift = ParameterTrial.of_lift(kept, Lift(head.n_inputs, try_lift)) if try_lift else None
+        second = ParameterTrial.of_second_look(kept, try_second_look) if try_second_look else None
+        return replace(found, lift=lift, second_look=second)
 
     def _labels_without(
         self,

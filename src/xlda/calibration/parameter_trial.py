@@ -1,12 +1,13 @@
-"""What a lift would bring, tried on the samples that were kept, and on nothing else."""
+"""What a parameter would bring, tried on the samples that were kept, and on nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from xlda._internal.arrays import Array, Rows
+from xlda._internal.arrays import Array
 from xlda.calibration.share import DEVIATIONS
 from xlda.head import new_head
 from xlda.labels import LabelTable
@@ -22,65 +23,76 @@ FEWEST_OF_A_CLASS = 3  # samples, on average
 
 
 @dataclass(frozen=True)
-class LiftTrial:
+class ParameterTrial:
     """How often each way is right about samples of the classes that were kept, each as if not learned."""
 
-    lift: int  # features that were tried
-    plain: float  # share of right answers without them
-    lifted: float  # and with them
+    name: str  # of the parameter
+    value: int  # that was tried
+    plain: float  # share of right answers without it
+    tried: float  # and with it
     low: float  # between which their difference probably is,
-    high: float  # lifted less plain
+    high: float  # tried less plain
     n_samples: int
     n_classes: int
 
     @classmethod
-    def of(cls, kept: Kept, lift: Lift) -> LiftTrial | None:
-        """Try it; None where there are too few samples to tell anything."""
+    def of_lift(cls, kept: Kept, lift: Lift) -> ParameterTrial | None:
+        """Try random features; None where there are too few samples to tell anything."""
+        return cls._of("lift", lift.width, kept, lambda: right(kept, lift=lift))
+
+    @classmethod
+    def of_second_look(cls, kept: Kept, n_rows: int) -> ParameterTrial | None:
+        """Try a second look with so many rows of each class; None where there are too few samples."""
+        return cls._of("second_look", n_rows, kept, lambda: right(kept, sketch_rows=n_rows))
+
+    @classmethod
+    def _of(cls, name: str, value: int, kept: Kept, trial: Callable[[], Array]) -> ParameterTrial | None:
         n_classes = len(np.unique(kept.rows))
         enough = len(kept.rows) >= max(FEWEST, FEWEST_OF_A_CLASS * n_classes) and n_classes >= FEWEST_CLASSES
         if not enough:
             return None
-        embeddings = kept.embeddings.astype(np.float32)
-        plain, lifted = right(embeddings, kept.rows, None), right(embeddings, kept.rows, lift)
-        return cls.between(lift.width, plain, lifted, n_classes)
+        return cls.between(name, value, right(kept), trial(), n_classes)
 
     @classmethod
-    def between(cls, width: int, plain: Array, lifted: Array, n_classes: int) -> LiftTrial:
+    def between(cls, name: str, value: int, plain: Array, tried: Array, n_classes: int) -> ParameterTrial:
         """From which samples each way is right about, (n,), the same ones."""
-        gain = lifted.astype(np.float64) - plain
+        gain = tried.astype(np.float64) - plain
         n, mean = len(gain), float(gain.mean())
         # Of few samples about which the two differ, the spread is not known from these alone.
         spread = (float(np.abs(gain).sum()) + 1.0 - n * mean**2) ** 0.5 / n
         half = DEVIATIONS * spread
-        shares = float(plain.mean()), float(lifted.mean())
-        return cls(width, *shares, mean - half, mean + half, n, n_classes)
+        shares = float(plain.mean()), float(tried.mean())
+        return cls(name, value, *shares, mean - half, mean + half, n, n_classes)
 
     @property
     def helps(self) -> bool | None:
-        """Whether a lift is worth it; None where it cannot be told."""
+        """Whether it is worth it; None where it cannot be told."""
         if self.low > 0:
             return True
         return False if self.high < 0 else None
 
     def __str__(self) -> str:
         measured = (
-            f"{self.lifted:.1%} right with lift={self.lift}, {self.plain:.1%} without, of "
+            f"{self.tried:.1%} right with {self.name}={self.value}, {self.plain:.1%} without, of "
             f"{self.n_samples:,} kept samples of {self.n_classes:,} classes, learned from these alone "
             f"({100 * self.low:+.1f} to {100 * self.high:+.1f} points)"
         )
-        said = {True: "a lift helps", False: "a lift does harm", None: "a lift: no difference is seen"}
+        what = f"a {self.name.replace('_', ' ')}"
+        said = {True: f"{what} helps", False: f"{what} does harm", None: f"{what}: no difference is seen"}
         return f"{said[self.helps]}: {measured}"
 
 
-def right(embeddings: Array, rows: Rows, lift: Lift | None) -> Array:
+def right(kept: Kept, lift: Lift | None = None, sketch_rows: int | None = None) -> Array:
     """About which samples the answer is right, (n,), each asked for where its fold was not learned."""
-    known, rows = np.unique(rows, return_inverse=True)
+    embeddings = kept.embeddings.astype(np.float32)
+    known, rows = np.unique(kept.rows, return_inverse=True)
     folds = np.empty(len(rows), np.intp)
     folds[np.argsort(rows, kind="stable")] = np.arange(len(rows)) % N_FOLDS
     is_right: Array = np.zeros(len(rows), bool)
     for number in range(N_FOLDS):
         learned, asked = folds != number, folds == number
-        moments = Moments(embeddings.shape[1] if lift is None else lift.width, lift=lift)
+        width = embeddings.shape[1] if lift is None else lift.width
+        moments = Moments(width, lift=lift, sketch_rows=sketch_rows)
         moments.grow(len(known))
         moments.update(embeddings[learned], rows[learned])
         head = new_head(
