@@ -1,4 +1,4 @@
-"""Few samples of a class, or dozens: what is most accurate, what does it cost, and what does a lift bring?
+"""Few samples of a class, or dozens: what is most accurate, and what do a second look and a lift bring?
 
     python benchmarks/dozens.py --many many0.npz many1.npz many2.npz [--npz grocery_lite0.npz] [--digits]
 
@@ -91,12 +91,13 @@ def main() -> None:
     parser.add_argument("--per-class", type=int, nargs="+", default=[3, 10, 30, 60, 100])
     parser.add_argument("--most", type=int, default=60_000, help="samples in all, at most")
     parser.add_argument("--lifts", type=int, nargs="*", default=[2048, 4096, 8192])
+    parser.add_argument("--second-looks", type=int, nargs="*", default=[8, 16, 32], help="rows of a class")
     parser.add_argument("--methods", nargs="+", help="some of them; else all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--more", action="store_true", help="keep what the file has, and add to it")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    methods = dozens_methods.methods(arguments.lifts)
+    methods = dozens_methods.methods(arguments.lifts, arguments.second_looks)
     if arguments.methods:
         methods = {name: methods[name] for name in arguments.methods}
     begin, old = time.perf_counter(), {"seconds": 0.0, "points": [], "commands": []}

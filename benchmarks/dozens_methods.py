@@ -24,9 +24,11 @@ Found = dict[str, float]
 Method = Callable[[Case, int], Found]
 
 
-def methods(lifts: Sequence[int]) -> dict[str, Method]:
+def methods(lifts: Sequence[int], second_looks: Sequence[int]) -> dict[str, Method]:
     """All of them by name."""
     found: dict[str, Method] = {"plain LDA": partial(streaming, **PLAIN), "XLDA": streaming}
+    for n_rows in second_looks:
+        found[f"XLDA, second_look={n_rows}"] = partial(streaming, second_look=n_rows)
     for width in lifts:
         found[f"XLDA, lift={width}"] = partial(streaming, lift=width)
     found["FC"] = partial(layer, change=_as_they_are)

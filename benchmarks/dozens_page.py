@@ -21,12 +21,18 @@ RESULTS = HERE / "results" / "dozens.json"
 INTRODUCTION = """\
 # Few samples of a class, or dozens
 
-What XLDA is worth with few samples of each class and with many, without and with a lift: `lift=4096` learns
-random features of the embeddings instead of the embeddings, still in one pass ([lift.md](lift.md)). With a
-lift `shrinkage="auto"` follows another rule, so a difference is not that of the features alone. Methods that
-a table does not show were not tried on those data.
+What XLDA is worth with few samples of each class and with many: as it is, with a second look, and with a
+lift, all in one pass. `second_look=16` keeps 16 rows of each class and compares the nearest classes once more
+by them ([math.md](math.md#a-second-look)); `lift=4096` learns random features of the embeddings instead of
+the embeddings ([lift.md](lift.md)). With a lift `shrinkage="auto"` follows another rule, so a difference is
+not that of the features alone. Methods that a table does not show were not tried on those data.
 
-- **XLDA** has its default parameters; **lift** is the number of random features, all else being the same.
+**Which to use.** With less than ten samples of a class, XLDA as it is. With ten or more, try a second look:
+`assess(try_second_look=16)` tells from kept samples whether it helps. A lift brings less and takes more, and
+is for what holds nothing but scores over features, as an ONNX graph.
+
+- **XLDA** has its default parameters; **second_look** is the number of rows of a class, **lift** the number
+  of random features, all else being the same.
 - **Plain LDA** is `model="lda", shrinkage=0.3, power=None`.
 - **FC** is trained to convergence; rate and weight decay are the best for held-out samples. It is trained
   over embeddings as they are, and over their square roots.
@@ -56,7 +62,8 @@ def page(results: dict[str, Any]) -> str:
         "Files of characters are those of `benchmarks/characters.py --classes 1000 --train 100 --test 4`, "
         "seeds 0, 1 and 2, of the Debian fonts noto-cjk, wqy-zenhei, wqy-microhei, arphic-ukai, "
         "arphic-uming, nanum, dejavu-extra and liberation. What a direction is worth to the shrinkage "
-        "of a lift was chosen on the first of them. Made by"
+        "of a lift, and what is constant in a second look, was chosen on the first of them and the first "
+        "drawing of photos. Made by"
     )
     parts = [INTRODUCTION, made, f"```sh\n{commands}\n```"]
     for data in dict.fromkeys(point["data"] for point in results["points"]):

@@ -37,10 +37,11 @@ dozens of samples each, from which the covariance of so many features can be kno
 - `to_linear` gives the layer over the features, which `lifted` gives. An ONNX graph has the lift in it, and
   so has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
 
-**When to use it.** `assess(try_lift=4096)`, or `xlda inspect shop.xlda --try-lift 4096`, tries it on the
-samples that were kept, and says what it brings with an interval of 95 %. A third of them is asked for at a
-time, and the others are all that is learned, so it tells of a model with about as many samples of a class as
-were kept.
+**When to use it.** A second look ([dozens.md](dozens.md)) brings more and takes less: try that first. A lift
+is for what scores features alone, as an ONNX graph. `assess(try_lift=4096)`, or `xlda inspect shop.xlda
+--try-lift 4096`, tries it on the samples that were kept, and says what it brings with an interval of 95 %. A
+third of them is asked for at a time, and the others are all that is learned, so it tells of a model with
+about as many samples of a class as were kept.
 
 ## What it costs
 """

@@ -244,9 +244,9 @@ def test_classifiers_of_the_same_lift_are_merged(clf, samples):
 
 @pytest.mark.parametrize("other", [{}, {"lift": 24}, {"lift": WIDTH, "lift_seed": 1}])
 def test_classifiers_of_another_lift_are_not(other, clf, samples):
-    with pytest.raises(ValueError, match="precision and lift"):
+    with pytest.raises(ValueError, match="precision, lift and second_look"):
         clf.merge(XLDA(**other).fit(*samples[:2]))
-    with pytest.raises(ValueError, match="precision and lift"):
+    with pytest.raises(ValueError, match="precision, lift and second_look"):
         XLDA(**other).merge(clf)
 
 
@@ -257,7 +257,7 @@ def test_centres_are_compared_as_well(samples):
         XLDA(lift=WIDTH, lift_centre=some).fit(X, y) for some in (centre, centre.tolist(), centre + 1)
     )
     one.merge(same)
-    with pytest.raises(ValueError, match="precision and lift"):
+    with pytest.raises(ValueError, match="precision, lift and second_look"):
         one.merge(other)
 
 
