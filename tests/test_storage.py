@@ -226,6 +226,7 @@ def test_the_golden_file_of_format_1_opens():
         "lift": None,
         "lift_seed": 0,
         "lift_centre": None,
+        "second_look": None,
     }
     assert clf.classes_.tolist() == ["kiwi", "pear", "苹果"]
     assert clf.class_count_.tolist() == [1, 4, 3]

@@ -26,6 +26,7 @@ class Sketches:
     """Rows of classes: sums of samples less an origin, which whoever calls takes care of.
 
     >>> sketches = Sketches(n_rows=2, n_features=1)
+    >>> sketches.reserve(1)
     >>> sketches.add(np.array([[1.0], [4.0]]), np.zeros(1), np.array([0, 0]), None, 1)
     >>> residuals, weights = sketches.residuals(np.array([0]), np.array([[2.5]]), np.array([2.0]))
     >>> sorted(np.abs(residuals).ravel().tolist()), weights
@@ -34,9 +35,8 @@ class Sketches:
 
     def __init__(self, n_rows: int, n_features: int) -> None:
         self.n_rows = n_rows  # of each class
-        self.sums = np.zeros(
-            (0, n_rows, n_features), np.float32
-        )  # of samples, with signs and roots of weights
+        # Sums of samples, with signs and roots of weights.
+        self.sums = np.zeros((0, n_rows, n_features), np.float32)
         self.signs = np.zeros((0, n_rows))  # of these signs and roots alone
         self.weights = np.zeros(0)  # of all samples that are in the rows of a class
 
