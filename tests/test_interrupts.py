@@ -22,7 +22,7 @@ from xlda._internal.locks import fork_safe_lock
 from xlda.labels import Labels
 from xlda.learner import learner
 from xlda.moments import Moments
-from xlda.moments import moments as module
+from xlda.moments import scatter as module
 
 
 class AlarmError(Exception):
@@ -164,7 +164,7 @@ def test_a_change_that_fails_in_the_middle_is_told_to_whoever_reads(rng, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "working_memory", no_memory)
-        clf._model.moments._work = None
+        clf._model.moments._scatter._work = None
         with pytest.raises(MemoryError):
             clf.partial_fit(X, y)
     for read in (

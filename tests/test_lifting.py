@@ -18,6 +18,7 @@ from test_model_file import contents, craft
 from xlda import XLDA
 from xlda.calibration import parameter_trial
 from xlda.errors import DamagedFileError, NewerFileError
+from xlda.head.covariance import Whitening, covariance_factor
 from xlda.lifting import Lift
 from xlda.lifting.drawing import Signs
 from xlda.moments.kept_samples import Kept
@@ -221,6 +222,55 @@ def test_half_precision_keeps_the_means_of_features_as_float16(samples, clf):
     with pytest.raises(ValueError, match="embeddings up to a length of"):
         half.partial_fit(np.full((1, 6), 7e6, np.float32), [0])
     assert np.isfinite(Lift(6, 4096).features(np.full((1, 6), 1500)).astype(np.float16)).all()
+
+
+def exact(space, moments, shrinkage):
+    """Whitening and basis of a head of these moments in float64, both whole."""
+    factor, _ = covariance_factor(moments.covariance(), moments.dof, shrinkage)
+    whitening = Whitening.by(factor).matrix
+    return whitening, np.linalg.solve(whitening, space.rotation[:, : space.n_coordinates].astype(float))
+
+
+def test_what_lies_outside_of_the_coordinates_is_told_by_half_of_the_whitening(rng):
+    X, y = rng.random((150, 5)).astype(np.float32), np.repeat(np.arange(30), 5)
+    clf = XLDA(lift=400, renew=100.0).fit(X, y)
+    head = clf._current_head()
+    space, moments = head.space, clf._model.moments
+    assert 0 < space.n_coordinates < 30
+    whitening, basis = exact(space, moments, head.shrinkage)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(space.n_coordinates), atol=1e-4)
+    for n in (1, 3, 40):
+        raw = space.centred(rng.random((n, 5)).astype(np.float32))
+        white = raw.astype(float) @ whitening
+        outside = white - white @ basis @ basis.T
+        found = space._outside(raw, raw @ space.rotation[:, : space.n_coordinates])
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, outside, rtol=0, atol=1e-4 * np.abs(white).max())
+
+
+def test_a_class_outside_of_the_coordinates_is_found_by_the_next_call(rng):
+    centres = np.zeros((3, 40), np.float32)
+    centres[0, :5] = centres[1, 5:10] = centres[2, 10:15] = 5
+    y = np.repeat([0, 1, 2], 20)
+    X = centres[y] + 0.1 * rng.random((60, 40), dtype=np.float32)
+    clf = XLDA(lift=400, power=None, renew=100.0).fit(X[y < 2], y[y < 2])
+    before = clf._current_head()
+    clf.partial_fit(X[-1:], [2])
+    np.testing.assert_array_equal(clf.predict(X), y)
+    space = clf._current_head().space
+    assert space.whitening is before.space.whitening  # nothing was inverted
+    assert space.directions.shape[1] == before.space.directions.shape[1] + 1
+    expected = space.whitening.matrix() @ space.directions
+    atol = 1e-5 * np.abs(expected).max()
+    np.testing.assert_allclose(space.rotation[:, space.n_coordinates :], expected, atol=atol)
+
+
+def test_a_head_of_features_takes_half_of_the_memory_of_its_matrices(rng):
+    X, y = rng.random((150, 5)).astype(np.float32), np.repeat(np.arange(30), 5)
+    space = XLDA(lift=800).fit(X, y)._current_head().space
+    others = (space.directions, space.rotation, space.probe)
+    held = space.nbytes - sum(array.nbytes for array in others) - space.table.nbytes
+    assert held == space.whitening.nbytes < 0.75 * 800**2 * 4
 
 
 # -- undoing, merging, whole classes
@@ -472,6 +522,23 @@ def test_a_file_that_says_another_lift_is_refused(section, entries, error, said,
     clf.save(tmp_path / "lifted.xlda")
     changed(tmp_path / "lifted.xlda", section, **entries)
     with pytest.raises(error, match=said):
+        xlda.load(tmp_path / "lifted.xlda")
+
+
+def test_a_head_in_a_file_has_the_basis_that_is_not_kept_in_memory(rng, tmp_path):
+    X, y = rng.random((180, 4)).astype(np.float32), np.repeat(np.arange(60), 3)
+    clf = XLDA(lift=512, check_samples=0).fit(X, y)
+    clf.save(tmp_path / "lifted.xlda")
+    tensors, metadata = contents(tmp_path / "lifted.xlda")
+    basis, half = (tensors[f"head/{name}"] for name in ("basis", "whitening"))
+    space = xlda.load(tmp_path / "lifted.xlda")._model.upkeep.served.head.space
+    assert space.basis is None
+    assert basis.shape == (512, space.n_coordinates)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(space.n_coordinates), atol=1e-3)
+    np.testing.assert_array_equal(space.whitening.matrix()[np.triu_indices(512)], half)
+    half[0] = 0.0  # by which nothing could be solved
+    craft(tmp_path / "lifted.xlda", tensors, metadata)
+    with pytest.raises(DamagedFileError, match="a whitening that cannot be"):
         xlda.load(tmp_path / "lifted.xlda")
 
 

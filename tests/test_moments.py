@@ -90,6 +90,21 @@ def test_when_rows_are_folded_in_changes_nothing(pending_rows, rng, monkeypatch)
     np.testing.assert_allclose(learned.scatter, expected(X, rows)[2], rtol=1e-10, atol=1e-10)
 
 
+def test_memory_to_work_in_is_given_back_where_the_covariance_takes_more(rng):
+    for d, is_given_back in ((64, False), (2048, True)):
+        X, rows = rng.normal(size=(60, d)).astype(np.float32), np.arange(60) % 3
+        moments = Moments(d)
+        moments.update(X[:40], rows[:40])
+        moments.update(X[40:41], rows[40:41])
+        held = moments.nbytes["rows waiting"]
+        assert held > 1e6
+        moments.covariance()
+        after = moments.nbytes["rows waiting"]
+        assert after == 0 if is_given_back else after >= held
+        moments.update(X[41:], rows[41:])  # for which it is had again
+        np.testing.assert_allclose(moments.scatter, expected(X, rows)[2], rtol=1e-4, atol=1e-3)
+
+
 def test_rows_are_the_same_while_neither_count_nor_mean_has_changed():
     made = []
     for more in ([], [[4.0, 4.0], [1.0, 1.0], [7.0, 7.0]]):

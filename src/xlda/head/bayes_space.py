@@ -28,6 +28,7 @@ from xlda.head.covariance import Whitening
 from xlda.head.layer_prior import LayerPrior
 from xlda.head.model_samples import kept_queries
 from xlda.head.plain_space import check_half
+from xlda.head.upper_triangle import UpperTriangle
 from xlda.lifting import Lift
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns, Squares
@@ -45,11 +46,15 @@ EMPTY = 1e-9  # samples; fewer are none
 
 @dataclass(frozen=True, eq=False)
 class BayesSpace:
-    """Coordinates of queries, and what makes rows of class means."""
+    """Coordinates of queries, and what makes rows of class means.
+
+    (x - centre) @ whitening has the covariance I within classes. Where there is a lift, and so many features,
+    half of that matrix is kept and no basis, which the rotation tells.
+    """
 
     centre: Array  # (n_features,): where class means lie
-    whitening: Array  # (n_features, n_features): (x - centre) @ whitening has the covariance I within classes
-    basis: Array  # (n_features, n_coordinates): orthonormal, of whitened space
+    whitening: Array | UpperTriangle  # (n_features, n_features), nothing but zeros below its diagonal
+    basis: Array | None  # (n_features, n_coordinates): orthonormal, of whitened space
     directions: Array  # (n_features, n_directions): the same, added for classes that lie outside of the basis
     rotation: Array  # (n_features, width): whitening @ (basis, directions)
     probe: Array  # (n_features, some): (x - centre) @ probe is about as long as x is outside of the basis
@@ -65,13 +70,18 @@ class BayesSpace:
     ) -> BayesSpace:
         """All coordinates there are."""
         counts = moments.counts
-        space = cls.by(whitening, spread, groups_of(counts[counts > 0])[0], moments.dtype)
-        space = replace(space, layer=layer, lift=moments.lift)
+        space = cls.by(whitening, spread, groups_of(counts[counts > 0])[0], moments.dtype, moments.lift)
+        space = replace(space, layer=layer)
         return space._rated(np.arange(len(counts)), counts)[0]  # whose table has all counts that there are
 
     @classmethod
     def by(
-        cls, whitening: Whitening, spread: ClassSpread, counts: Array, dtype: np.dtype[np.floating]
+        cls,
+        whitening: Whitening,
+        spread: ClassSpread,
+        counts: Array,
+        dtype: np.dtype[np.floating],
+        lift: Lift | None = None,
     ) -> BayesSpace:
         """The same for classes with these counts, at least one."""
         d, basis = len(spread.centre), spread.basis
@@ -79,19 +89,20 @@ class BayesSpace:
         towards = towards - basis @ (basis.T @ towards)
         return cls(
             spread.centre.astype(dtype),
-            whitening.matrix.astype(dtype),
-            basis.astype(dtype),
+            whitening.matrix.astype(dtype) if lift is None else UpperTriangle.of(whitening.matrix, dtype),
+            basis.astype(dtype) if lift is None else None,
             np.empty((d, 0), dtype),
             np.asfortranarray(whitening.matrix @ basis, dtype),  # so that one query takes less time
             np.asfortranarray(whitening.matrix @ towards, dtype),
             CountTable.of(spread.psi, counts, dtype),
             spread.without_basis(),
+            lift=lift,
         )
 
     @property
     def n_coordinates(self) -> int:
         """Coordinates that all rows have."""
-        return int(self.basis.shape[1])
+        return len(self.table.psi)
 
     @property
     def width(self) -> int:
@@ -101,10 +112,17 @@ class BayesSpace:
     @property
     def nbytes(self) -> int:
         """Memory."""
-        arrays = [self.whitening, self.basis, self.directions, self.rotation, self.probe]
-        if self.layer is not None:
-            arrays.append(self.layer.into)
-        return sum(array.nbytes for array in arrays) + self.table.nbytes
+        into = None if self.layer is None else self.layer.into
+        arrays = [self.basis, self.directions, self.rotation, self.probe, into]
+        held = sum(array.nbytes for array in arrays if array is not None)
+        return held + self.whitening.nbytes + self.table.nbytes
+
+    def made_basis(self) -> Array:
+        """The basis, made anew where none is kept."""
+        if isinstance(self.whitening, UpperTriangle):
+            return np.ascontiguousarray(self.whitening.solved(self.rotation[:, : self.n_coordinates].T).T)
+        assert self.basis is not None  # where the whitening is whole
+        return self.basis
 
     def queries(self, embeddings: Array) -> Array:
         """Embeddings in these coordinates."""
@@ -208,7 +226,7 @@ class BayesSpace:
         n_unsure = np.count_nonzero(about > UNSURE * self._least_far(counts))
         if not n_unsure or not (about > UNSURE * self._far(counts, about)).any():
             return self, np.zeros((len(raw), self.directions.shape[1]), raw.dtype)
-        outside = few_times(raw, self.whitening) - few_times(means, self.basis.T)
+        outside = self._outside(raw, means)
         squares = np.square(outside).sum(axis=1)
         share, least = self._share(counts, squares), self._far(counts, squares)
         directions, crowded = self.directions, self.crowded
@@ -230,6 +248,14 @@ class BayesSpace:
         added = self.whitening @ directions[:, self.directions.shape[1] :]
         rotation = np.asfortranarray(np.column_stack([self.rotation, added]))
         return replace(self, directions=directions, rotation=rotation, crowded=crowded), along
+
+    def _outside(self, raw: Array, means: Array) -> Array:
+        """Whitened rows, less what of them is in the coordinates, which is `means`."""
+        if isinstance(self.whitening, UpperTriangle):
+            within = few_times(means, self.rotation[:, : self.n_coordinates].T)
+            return self.whitening.under(raw) - self.whitening.solved(within)
+        assert self.basis is not None  # where the whitening is whole
+        return few_times(raw, self.whitening) - few_times(means, self.basis.T)
 
     def _share(self, counts: Array, squares: Array) -> Array:
         """Of what is seen of class means at these squared distances from the coordinates, how much is true.

@@ -23,6 +23,7 @@ from xlda.head.class_spread import ClassSpread, LeftOut
 from xlda.head.count_table import CountTable
 from xlda.head.head import Head
 from xlda.head.second_look import SecondLook
+from xlda.head.upper_triangle import UpperTriangle
 from xlda.labels import LabelTable
 from xlda.moments import Moments
 from xlda.search.class_rows import Columns
@@ -71,11 +72,11 @@ def head_to_section(head: Head, total: float, weight: float = 0.0) -> Section | 
 
 
 def _space_to_tensors(space: BayesSpace, columns: list[Columns]) -> Tensors:
-    spread, squares = space.spread, columns[0].squares
+    spread, squares, whitening = space.spread, columns[0].squares, space.whitening
     return {
         "centre": space.centre,
-        "whitening": space.whitening if space.lift is None else packed(space.whitening),
-        "basis": space.basis,
+        "whitening": packed(whitening.matrix()) if isinstance(whitening, UpperTriangle) else whitening,
+        "basis": space.made_basis(),
         "rotation": space.rotation[:, : space.n_coordinates].T,
         "probe": space.probe.T,
         "psi": spread.psi,
@@ -232,10 +233,17 @@ def _space(section: Section, moments: Moments, n_rows: int) -> tuple[BayesSpace,
         None if left_out is None else LeftOut(*map(float, left_out)),
         section.number("outside"),
     )
+    whitening: Array | UpperTriangle
+    basis: Array | None
     if moments.lift is None:
         whitening = section.tensor("whitening", (dtype,), (d, d))
+        basis = section.tensor("basis", (dtype,), (d, n))
     else:
-        whitening = unpacked(section.tensor("whitening", (dtype,), (n_packed(d),)), d, symmetric=False)
+        half = section.tensor("whitening", (dtype,), (n_packed(d),))
+        matrix = unpacked(half, d, symmetric=False)
+        if not np.diag(matrix).all():
+            raise ValueError("its head has a whitening that cannot be")
+        whitening, basis = UpperTriangle.of(matrix), None
     directions = np.empty((d, 0), dtype)
     rotation = section.tensor("rotation", (dtype,), (n, d)).T
     if section.version == IN_USE:
@@ -246,7 +254,7 @@ def _space(section: Section, moments: Moments, n_rows: int) -> tuple[BayesSpace,
     space = BayesSpace(
         centre,
         whitening,
-        section.tensor("basis", (dtype,), (d, n)),
+        basis,
         directions,
         rotation,
         section.tensor("probe", (dtype,), (None, d)).T,

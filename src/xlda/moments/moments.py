@@ -19,7 +19,7 @@ from xlda._internal.arrays import Array, Rows
 from xlda._internal.growing import copied, lengthened
 from xlda._internal.interrupts import interrupt_afterwards
 from xlda.lifting.lift import AT_ONCE, Lift
-from xlda.moments.batch_update import EMPTY, BatchUpdate, first_samples, left, working_memory
+from xlda.moments.batch_update import EMPTY, BatchUpdate, first_samples, left
 from xlda.moments.forgetting import ForgetError
 from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.kept_spread import KeptSpread
@@ -79,7 +79,6 @@ class Moments:
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
         self.kept_spread: KeptSpread | None = None  # frozen with the covariance
-        self._work: Array | None = None
         self._change: Literal["done", "under way", "failed"] = "done"
         self.views: WeakSet[Viewer] = WeakSet()  # of what this was at some moment
 
@@ -210,7 +209,7 @@ class Moments:
         return {
             "class means": self._offsets[: self._n_classes].nbytes + self._counts.nbytes,
             "covariance": scatter,
-            "rows waiting": waiting + (0 if self._work is None else self._work.nbytes),
+            "rows waiting": waiting,
             "samples kept for checking": self.kept.nbytes,
             **({} if self.sketches is None else {"rows for a second look": self.sketches.nbytes}),
         }
@@ -438,10 +437,8 @@ class Moments:
             some: Array = np.ascontiguousarray(embeddings[piece], self.dtype)
             firsts = first_samples(self._counts, rows[piece]) if sign > 0 else rows[:0]
             waiting = None if self.frozen else self._scatter.waiting(len(some) - len(firsts), sign)
-            if self._work is None:
-                self._work = working_memory(self.n_features, self.dtype)
             batch = some, origin, rows[piece], weights[piece], sign, firsts
-            BatchUpdate(*batch, self._counts, self._offsets, waiting, self._work).absorb()
+            BatchUpdate(*batch, self._counts, self._offsets, waiting, self._scatter.work()).absorb()
 
     def _set_origin(self, origin: Array) -> None:
         self._origin = origin.astype(self.dtype)
@@ -451,7 +448,6 @@ class Moments:
     def widen(self, dtype: DTypeLike) -> None:
         """Go on in float64 where `dtype` asks for that."""
         if dtype != self.dtype and self.dtype == np.float32 and not np.can_cast(dtype, np.float32):
-            self._work = None
             self._origin = self._origin.astype(np.float64)
             self._scatter.widen(self._origin.dtype)
             self._shift = None if self._shift is None else self._origin
@@ -477,7 +473,7 @@ class Moments:
         self.check_whole()
         used = slice(self._n_classes)
         arrays = {"_offsets": self._offsets[used], "_counts": self._counts[used]}
-        state = {**self.__dict__, **arrays, "_work": None}
+        state = {**self.__dict__, **arrays}
         del state["views"]
         return state
 

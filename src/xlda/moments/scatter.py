@@ -8,6 +8,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
+from xlda.moments.batch_update import working_memory
 from xlda.moments.rank_k import add_outer_products, room_for_products
 from xlda.moments.triangle import Triangle
 
@@ -34,11 +35,12 @@ class Scatter:
         self._n_rows = 0
         self._sign = 1  # whether the waiting rows are to be added or taken away
         self._room: Array | None = None  # for products: memory used over and over
+        self._work: Array | None = None  # for batches: the same
 
     @property
     def nbytes(self) -> tuple[int, int]:
-        """Memory of the sum, and of the rows waiting with what folding them needs."""
-        waiting = sum(part.nbytes for part in (self._rows, self._room) if part is not None)
+        """Memory of the sum, and of the rows waiting with what making and folding them needs."""
+        waiting = sum(part.nbytes for part in (self._rows, self._room, self._work) if part is not None)
         return self._total.nbytes, waiting
 
     @property
@@ -61,6 +63,12 @@ class Scatter:
         self._n_rows += n_rows
         return self._rows[start : self._n_rows]
 
+    def work(self) -> Array:
+        """Memory that a batch is made into rows in."""
+        if self._work is None:
+            self._work = working_memory(self._total.d, self._dtype)
+        return self._work
+
     def fold_some(self) -> None:
         """Bring some of the waiting rows into the sum, if there are that many."""
         if self._n_rows >= SOME:
@@ -81,14 +89,19 @@ class Scatter:
             self._n_rows = first
 
     def matrix(self) -> Array:
-        """The sum as a symmetric matrix, (d, d)."""
+        """The sum as a symmetric matrix, (d, d).
+
+        All else is given back first where the matrix takes more: to have it again costs less than that.
+        """
         self.fold()
+        if self.nbytes[1] < self._total.d**2 * np.dtype(np.float64).itemsize:
+            self._let_go()
         return self._total.matrix()
 
     def copied(self) -> Scatter:
         """The same apart from this one; what waits waits there too, so that it takes little time."""
         other = Scatter.__new__(Scatter)
-        other.__dict__.update(self.__dict__, _total=self._total.copy(), _room=None)
+        other.__dict__.update(self.__dict__, _total=self._total.copy(), _room=None, _work=None)
         other._rows = None if self._rows is None else self._rows[: self._n_rows].copy()
         return other
 
@@ -124,8 +137,13 @@ class Scatter:
     def widen(self, dtype: np.dtype[Any]) -> None:
         """Take rows of this type from now on."""
         self.fold()
-        self._dtype, self._rows, self._room = dtype, None, None
+        self._dtype = dtype
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Give back the memory of rows, none of which waits, and of working on them."""
+        self._rows = self._room = self._work = None
 
     def __getstate__(self) -> dict[str, Any]:
         self.fold()
-        return {**self.__dict__, "_rows": None, "_room": None}
+        return {**self.__dict__, "_rows": None, "_room": None, "_work": None}

@@ -17,7 +17,7 @@ class Panel(NamedTuple):
     """Columns from `first` on: their rows down to the diagonal, and zeros in what is left of its block."""
 
     first: int
-    values: Array  # (first + width, width), float64, in Fortran order
+    values: Array  # (first + width, width), in Fortran order
 
     @property
     def last(self) -> int:
