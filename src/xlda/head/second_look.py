@@ -8,8 +8,9 @@ the covariance
     S = (Y' Y + m I) / (r + m)
 
 of Y, the rows of all of them. A candidate whose distance from the query is u, in standard deviations, then
-scores by u' S^-1 u in place of u' u. As S is the same for all candidates, those with few samples and those
-with many are compared alike.
+scores by u' S^-1 u in place of u' u: by how much more or less that is than is to be expected of a sample of
+that candidate, whose own rows tell. So those with few samples, and those with none, are compared with those
+that have many as if nobody had looked twice, but for the ways in which samples vary.
 """
 
 from __future__ import annotations
@@ -152,16 +153,36 @@ class SecondLook:
         near = rows[:, :NEAREST]
         Y = self._rows_of(near.ravel()).reshape(len(rows), -1, len(self.psi))
         Y = Y.astype(queries.dtype, copy=False)
-        worth = self._worth_of(near.ravel()).reshape(near.shape).sum(axis=1)
+        worth = self._worth_of(near.ravel()).reshape(near.shape)
         u = self._distances(queries, rows)
         squares = np.einsum("nkp,nkp->nk", u, u)
         inner = inner_products(Y, Y)
         inner += PRIOR * np.eye(Y.shape[1], dtype=Y.dtype)
-        along = inner_products(Y, u)
-        explained = np.einsum("nrk,nrk->nk", along, np.linalg.solve(inner, along))
-        ratio = (worth / PRIOR)[:, None] + 1.0
-        added: Array = -0.5 * (ratio * (squares - explained) - squares)
+        along, inverse = inner_products(Y, u), np.linalg.inv(inner)
+        explained = np.einsum("nrk,nrk->nk", along, inverse @ along)
+        ratio = worth.sum(axis=1)[:, None] / PRIOR + 1.0
+        expected = self._expected(rows, worth, np.einsum("nrr->nr", inverse).astype(np.float64), ratio)
+        added: Array = -0.5 * ((ratio * (squares - explained) - squares) - (expected - len(self.psi)))
         return added
+
+    def _expected(self, rows: Rows, worth: Array, diagonal: Array, ratio: Array) -> Array:
+        """What u' S^-1 u is on average of samples of each candidate, (n, k + 1): the trace of S^-1 C.
+
+        C, the covariance of a candidate, is taken for that of its rows and of a prior like that of S. Of
+        those that are not among the nearest, rows are taken for such as these have, on average. `worth` is
+        that of the nearest (n, NEAREST), `diagonal` (n, n_rows in all) of the inverse of Y Y' + m I.
+        """
+        n_rows = self.rows.shape[1]
+        of_common = ratio * (len(self.psi) - (1.0 - PRIOR * diagonal).sum(axis=1, keepdims=True))
+        of_rows = ratio * PRIOR * (1.0 - PRIOR * diagonal).reshape(*worth.shape, n_rows).sum(axis=2)
+        usual = of_rows.sum(axis=1, keepdims=True) / np.maximum(worth.sum(axis=1, keepdims=True), 1.0)
+        of_each = np.zeros((len(rows), rows.shape[1] + 1))  # the last has no samples, and so no rows
+        each = np.zeros_like(of_each)
+        each[:, :-1] = self._worth_of(rows.ravel()).reshape(rows.shape)
+        of_each[:, :-1] = usual * each[:, :-1]
+        of_each[:, : worth.shape[1]] = of_rows
+        expected: Array = (of_each + PRIOR * of_common) / (each + PRIOR)
+        return expected
 
     def _distances(self, queries: Array, rows: Rows) -> Array:
         """Of queries from candidates, and from where nobody knows anything, in standard deviations."""
