@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +122,11 @@ def command(options: list[str]) -> str:
 
 
 def added(points: list[dict[str, Any]], new: dict[str, Any]) -> None:
-    """A point among the others; methods that it had already are replaced, in as many drawings as are new."""
+    """A point among the others; of methods that it had already, the drawings that are new are replaced."""
     for point in points:
         if (point["data"], point["per class"]) == (new["data"], new["per class"]):
-            for run, more in zip(point["runs"], new["runs"], strict=False):
-                run.update(more)
+            both = zip_longest(point["runs"], new["runs"], fillvalue={})
+            point["runs"] = [{**run, **more} for run, more in both]
             return
     points.append(new)
 
