@@ -12,6 +12,7 @@ import pytest
 import xlda
 from test_model_file import contents, craft
 from xlda import XLDA
+from xlda._internal import growing
 from xlda.errors import DamagedFileError
 from xlda.head.second_look import CANDIDATES, NEAREST, PRIOR, SecondLook
 from xlda.moments import Moments
@@ -385,6 +386,27 @@ def test_few_classes_and_few_samples_are_no_trouble(rng):
 def test_memory_is_told(clf):
     assert clf.memory()["rows for a second look"] >= 40 * N_ROWS * 24 * 4
     assert clf.memory()["second look"] > 0
+
+
+def test_room_for_more_classes_is_neither_told_nor_copied(samples, monkeypatch):
+    X, y, asked, _ = samples
+    room = 2**24
+    monkeypatch.setattr(growing, "MOST_COPIED", 1000)
+    monkeypatch.setattr(growing, "_address_space", lambda: room)
+    clf = XLDA(second_look=N_ROWS)
+    for some in (y < 20, y >= 20):  # the second time into the room that was reserved
+        clf.partial_fit(X[some], y[some])
+    assert clf._model.moments.sketches.sums.nbytes > room / 2
+    used = 40 * N_ROWS * 24 * 4
+    assert used <= clf.memory()["rows for a second look"] < 2 * used
+    assert len(pickle.dumps(clf)) < room / 8
+    other = copy.deepcopy(clf)
+    assert other._model.moments.sketches.sums.nbytes == used
+    small = XLDA(second_look=N_ROWS).fit(X, y).partial_fit(asked[:2], [50, 51])
+    for one in (clf, other, pickle.loads(pickle.dumps(clf))):
+        one.partial_fit(asked[:2], [50, 51])  # which needs room again
+        for label in (3, 30, 51):
+            np.testing.assert_allclose(rows_of(one, label)[0], rows_of(small, label)[0], atol=1e-4)
 
 
 def test_a_trial_says_whether_it_helps(samples, rng):

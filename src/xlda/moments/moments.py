@@ -206,12 +206,13 @@ class Moments:
     def nbytes(self) -> dict[str, int]:
         """Memory of each part."""
         scatter, waiting = self._scatter.nbytes
+        sketches = None if self.sketches is None else self.sketches.first(self._n_classes)
         return {
             "class means": self._offsets[: self._n_classes].nbytes + self._counts.nbytes,
             "covariance": scatter,
             "rows waiting": waiting,
             "samples kept for checking": self.kept.nbytes,
-            **({} if self.sketches is None else {"rows for a second look": self.sketches.nbytes}),
+            **({} if sketches is None else {"rows for a second look": sketches.nbytes}),
         }
 
     @property
@@ -474,6 +475,8 @@ class Moments:
         used = slice(self._n_classes)
         arrays = {"_offsets": self._offsets[used], "_counts": self._counts[used]}
         state = {**self.__dict__, **arrays}
+        if self.sketches is not None:
+            state["sketches"] = self.sketches.first(self._n_classes)
         del state["views"]
         return state
 

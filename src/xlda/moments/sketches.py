@@ -50,6 +50,10 @@ class Sketches:
         arrays = [lengthened(array, n_classes) for array in (self.sums, self.signs, self.weights)]
         self.sums, self.signs, self.weights = arrays  # all or none
 
+    def first(self, n_classes: int) -> Self:
+        """Those of so many classes, without the memory that there may be for more; they share the arrays."""
+        return self.from_arrays(self.to_arrays(n_classes))
+
     def residuals(self, classes: Rows | slice, offsets: Array, counts: Array) -> tuple[Array, Array]:
         """Rows of some classes less their means, (n, n_rows, n_features), and the weight of their samples.
 
