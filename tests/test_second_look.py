@@ -383,6 +383,15 @@ def test_few_classes_and_few_samples_are_no_trouble(rng):
     assert clf.decision_function(X).shape[0] == 5
 
 
+def test_rows_as_long_as_rounding_allows_are_no_trouble(samples, rng):
+    X, y, asked, _ = samples
+    clf = XLDA(second_look=N_ROWS, covariance="fixed").fit(X, y)
+    clf.predict(asked[:1])
+    far = np.repeat([[9e6], [-9e6]], 20, axis=0) * rng.standard_normal((1, 24))
+    clf.partial_fit(far.astype(np.float32), [3, 4] * 20)  # as nothing that the covariance knows of
+    assert np.isfinite(clf.decision_function(asked)).all()
+
+
 def test_memory_is_told(clf):
     assert clf.memory()["rows for a second look"] >= 40 * N_ROWS * 24 * 4
     assert clf.memory()["second look"] > 0

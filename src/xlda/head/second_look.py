@@ -23,6 +23,7 @@ import numpy as np
 
 from xlda._internal.arrays import Array, Rows
 from xlda._internal.one_thread import A_FEW, inner_products
+from xlda._internal.small_factors import inverse_factors
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.bayes_space import BayesSpace
 from xlda.head.changed_rows import ClassMeans
@@ -33,6 +34,7 @@ from xlda.search.ranking import best_columns
 NEAREST = 5  # classes whose samples say how those near a query vary
 CANDIDATES = 20  # classes that are compared once more
 PRIOR = 200.0  # samples that the common covariance is worth
+ROUNDING = 1e-6  # of all squares of some rows: what products of these may be off
 CLASSES_AT_ONCE = 64
 NUMBERS_AT_ONCE = 2**21  # of rows that are looked at together: they fit into a cache, or nearly so
 
@@ -156,12 +158,12 @@ class SecondLook:
         worth = self._worth_of(near.ravel()).reshape(near.shape)
         u = self._distances(queries, rows)
         squares = np.einsum("nkp,nkp->nk", u, u)
-        inner = inner_products(Y, Y)
-        inner += PRIOR * np.eye(Y.shape[1], dtype=Y.dtype)
-        along, inverse = inner_products(Y, u), np.linalg.inv(inner)
-        explained = np.einsum("nrk,nrk->nk", along, inverse @ along)
+        factor = inverse_factors(_inner(Y))
+        along = factor @ inner_products(Y, u)
+        explained = np.einsum("nrk,nrk->nk", along, along)
         ratio = worth.sum(axis=1)[:, None] / PRIOR + 1.0
-        expected = self._expected(rows, worth, np.einsum("nrr->nr", inverse).astype(np.float64), ratio)
+        diagonal = np.einsum("nir,nir->nr", factor, factor).astype(np.float64)
+        expected = self._expected(rows, worth, diagonal, ratio)
         added: Array = -0.5 * ((ratio * (squares - explained) - squares) - (expected - len(self.psi)))
         return added
 
@@ -187,14 +189,15 @@ class SecondLook:
     def _distances(self, queries: Array, rows: Rows) -> Array:
         """Of queries from candidates, and from where nobody knows anything, in standard deviations."""
         means, counts = self._means_and_counts(rows.ravel())
-        known = counts[:, None] * self.psi
-        gain, variance = known / (known + 1.0), 1.0 + self.psi / (known + 1.0)
-        shape = (*rows.shape, len(self.psi))
-        centres = (gain * means).astype(queries.dtype).reshape(shape)
-        u = np.empty((len(queries), rows.shape[1] + 1, len(self.psi)), queries.dtype)
-        np.subtract(queries[:, None], centres, out=u[:, :-1])
-        u[:, :-1] /= np.sqrt(variance).astype(queries.dtype).reshape(shape)
-        u[:, -1] = queries / np.sqrt(1.0 + self.psi).astype(queries.dtype)
+        psi = self.psi.astype(queries.dtype)
+        more = counts.astype(queries.dtype)[:, None] * psi
+        more += 1.0
+        u = np.empty((len(queries), rows.shape[1] + 1, len(psi)), queries.dtype)
+        # The mean of a class is a known part of what was measured, and varies by psi over that.
+        centres = means - means / more
+        np.subtract(queries[:, None], centres.reshape(*rows.shape, len(psi)), out=u[:, :-1])
+        u[:, :-1] /= np.sqrt(1.0 + psi / more).reshape(*rows.shape, len(psi))
+        u[:, -1] = queries / np.sqrt(1.0 + psi)
         return u
 
     def _rows_of(self, classes: Rows) -> Array:
@@ -220,6 +223,14 @@ class SecondLook:
             return []
         late = self.late
         return [(place, late[row]) for place, row in enumerate(classes.tolist()) if row in late]
+
+
+def _inner(Y: Array) -> Array:
+    """Y Y' + m I of each; a little more than m where rows are so long that rounding would take it for none."""
+    inner = inner_products(Y, Y)
+    added = PRIOR + ROUNDING * np.einsum("nrr->n", inner)
+    inner += added[:, None, None] * np.eye(Y.shape[1], dtype=Y.dtype)
+    return inner
 
 
 def _least(scores: Array) -> Array:
