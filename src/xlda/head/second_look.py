@@ -226,7 +226,7 @@ class SecondLook:
 
 
 def _inner(Y: Array) -> Array:
-    """Y Y' + m I of each; a little more than m where rows are so long that rounding would take it for none."""
+    """Y Y' + m I of each; a little more than m where rows are so long that rounding would hide it."""
     inner = inner_products(Y, Y)
     added = PRIOR + ROUNDING * np.einsum("nrr->n", inner)
     inner += added[:, None, None] * np.eye(Y.shape[1], dtype=Y.dtype)
