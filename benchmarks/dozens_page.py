@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from math import isfinite
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import machine
@@ -17,6 +17,14 @@ from markdown import duration, spread, table
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "dozens.md"
 RESULTS = HERE / "results" / "dozens.json"
+COST = HERE / "results" / "second_look_cost.json"
+CALLS = (  # what is timed, and how many samples that is
+    ("learning a batch", "learning, in batches of {batch}, a sample", "batch"),
+    ("learning one sample", "learning one sample a call", None),
+    ("one query", "predicting one sample a call", None),
+    ("one query after that", "the same, its class having just learned a sample", None),
+    ("predicting a batch", "predicting, in batches of {batch}, a sample", "batch"),
+)
 
 INTRODUCTION = """\
 # Few samples of a class, or dozens
@@ -53,7 +61,7 @@ def stored() -> dict[str, Any]:
     return found
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any], cost: dict[str, Any] | None = None) -> str:
     """The whole page."""
     commands = "\n".join(results["commands"])
     made = (
@@ -69,7 +77,33 @@ def page(results: dict[str, Any]) -> str:
     for data in dict.fromkeys(point["data"] for point in results["points"]):
         points = [point for point in results["points"] if point["data"] == data]
         parts += [f"## {data[0].upper()}{data[1:]}", accuracies(points), "What that costs:", costs(points)]
+    parts += [] if cost is None else ["## What a second look costs", cost_of_a_second_look(cost)]
     return "\n\n".join(parts) + "\n"
+
+
+def cost_of_a_second_look(stored: dict[str, Any]) -> str:
+    """Time and memory beside those without."""
+    found = stored["found"]
+    rows = []
+    for what, told, size in CALLS:
+        n = found[size] if size else 1
+        once, twice = (1e6 * median(found["seconds"][what][kind]) / n for kind in ("without", "with"))
+        longest = max(found["seconds"][what]["with"]) * 1e3
+        name = told.format(**found)
+        rows.append(
+            [name, f"{once:,.0f} µs", f"{twice:,.0f} µs", f"{twice / once:.1f}", f"{longest:,.0f} ms"]
+        )
+    first = [found["seconds"]["first answer"][kind][0] for kind in ("without", "with")]
+    rows.append(["the first answer, for which a head is made", *(f"{one:.1f} s" for one in first), "", ""])
+    held = [sum(found["bytes"][kind].values()) / 1e6 for kind in ("without", "with")]
+    rows.append(["memory", *(f"{one:,.0f} MB" for one in held), f"{held[1] / held[0]:.1f}", ""])
+    return (
+        f"{found['classes']:,} drawn classes of {found['per class']} samples, 1280 features, "
+        f"`second_look={found['rows']}` ({found['coordinates']} coordinates in the head). Both take turns, "
+        "call by call; medians, and the longest call with a second look:\n\n"
+        + table(["", "without", "with", "times", "longest"], rows)
+        + f"\n\nMade by `python benchmarks/second_look_cost.py` on {machine.in_words(stored['machine'])}."
+    )
 
 
 def methods_of(points: list[dict[str, Any]]) -> list[str]:
@@ -117,7 +151,7 @@ def _mean(point: dict[str, Any], name: str) -> float:
 
 def write() -> None:
     """Write the page."""
-    PAGE.write_text(page(stored()))
+    PAGE.write_text(page(stored(), json.loads(COST.read_text())))
 
 
 if __name__ == "__main__":

@@ -618,7 +618,28 @@ def test_methods_are_added_to_a_run_of_dozens_and_shown(tmp_path, monkeypatch):
 def test_the_page_of_dozens_shows_the_stored_results():
     import dozens_page
 
-    assert dozens_page.page(dozens_page.stored()) == dozens_page.PAGE.read_text()
+    cost = json.loads(dozens_page.COST.read_text())
+    shown = dozens_page.PAGE.read_text()
+    assert dozens_page.page(dozens_page.stored(), cost) == shown
+    cost["found"]["seconds"]["one query"]["with"] = [1.0]
+    assert dozens_page.page(dozens_page.stored(), cost) != shown
+
+
+def test_what_a_second_look_costs_is_measured_in_turns(monkeypatch):
+    import dozens_page
+    import machine
+    import second_look_cost
+
+    for name in ("BATCH", "BATCHES", "QUERIES"):
+        monkeypatch.setattr(second_look_cost, name, 8)
+    found = second_look_cost.measured(n_classes=40, per_class=3, n_rows=4)
+    assert {what for what, *_ in dozens_page.CALLS} < set(found["seconds"])
+    assert all(len(kinds["with"]) == len(kinds["without"]) for kinds in found["seconds"].values())
+    assert "rows for a second look" in found["bytes"]["with"]
+    assert "rows for a second look" not in found["bytes"]["without"]
+    assert found["right"]["with"] > 0.8
+    told = dozens_page.cost_of_a_second_look({"machine": machine.describe(), "found": found})
+    assert "40 drawn classes of 3 samples" in told
 
 
 def test_digits_that_are_learned_are_not_asked_for(rng):
