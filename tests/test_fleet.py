@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from xlda import XLDA
-from xlda.errors import DamagedFileError, OtherBackboneError, OtherVersionError, RefusedContributionError
+from xlda.errors import (
+    DamagedFileError,
+    OtherBackboneError,
+    OtherVersionError,
+    RefusedContributionError,
+    UnknownClassError,
+)
 from xlda.fleet import (
     Box,
     FleetHub,
@@ -250,3 +256,127 @@ def test_what_does_not_add_up_is_refused(params, why):
     clf = XLDA(**params).fit([[0.0, 1.0], [1.0, 0.0], [3.0, 3.0], [2.0, 3.0]], ["a", "a", "b", "b"])
     with pytest.raises(ValueError, match=why):
         start_of(clf, "d1")
+
+
+def late_box(hub, name="late"):
+    box = Box(name, SPACE)
+    box.sync(hub)
+    return box
+
+
+def test_a_box_that_comes_late_gets_changes_that_follow_each_other(tmp_path):
+    hub, space = FleetHub(tmp_path), Space(300)  # so wide that one sample is less than all there is
+    box = Box("bern", space)
+    for number in range(3):
+        box.learn(RNG.normal(size=(2, 300)), ["kiwi", f"fig {number}"])
+        box.sync(hub)
+    late = Box("late", space)
+    late.sync(hub)
+    late.learn(RNG.normal(size=(1, 300)), ["kiwi"])
+    for one in (late, box, late):
+        one.sync(hub)
+    for one in (late, box):
+        model = one.model()
+        counts = dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))
+        assert counts == {"kiwi": 4.0, "fig 0": 1.0, "fig 1": 1.0, "fig 2": 1.0}
+
+
+def test_labels_of_a_fleet_are_of_one_kind(tmp_path):
+    hub, texts, numbers = FleetHub(tmp_path), Box("texts", SPACE), Box("numbers", SPACE)
+    texts.learn(RNG.normal(size=(2, 3)), ["1", "2"])
+    numbers.learn(RNG.normal(size=(2, 3)), np.array([1, 2]))
+    texts.sync(hub)
+    with pytest.raises(RefusedContributionError, match="labels of this fleet are texts; got whole numbers"):
+        numbers.sync(hub)
+    with pytest.raises(ValueError, match="all texts, or all whole numbers"):
+        texts.learn(RNG.normal(size=(1, 3)), [3])
+    assert late_box(hub).model().classes_.tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize("label", ["", " ", "a\nb", "x\0y", "\ud800", "x" * 1001])
+def test_what_is_no_label_reaches_no_hub(label, tmp_path):
+    hub, box = FleetHub(tmp_path), Box("bern", SPACE)
+    with pytest.raises(ValueError, match="label"):
+        box.learn(RNG.normal(size=(1, 3)), [label])
+    box.learn(RNG.normal(size=(1, 3)), ["kiwi"])
+    with pytest.raises(ValueError, match="label"):
+        box.rename("kiwi", label)
+    assert {one.label for one in box.classes().values()} == {"kiwi"}
+    taught = Sums(SPACE)
+    taught.add(SignedSamples.of(RNG.normal(size=(1, 3)), ["a"], {"a": label}))
+    with pytest.raises(RefusedContributionError, match="label"):
+        hub.put(whole(taught))
+    said = Registers([Register("a", LABEL, label, 1, "bern")])
+    with pytest.raises(RefusedContributionError, match="label"):
+        hub.put(Message(SPACE, None, {"bern": Version(1, 1)}, sums(4)[0], registers=said))
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "labels", "why"),
+    [
+        (RNG.normal(size=(3, 3)), ["one"], "as many labels"),
+        (RNG.normal(size=(1, 3)), ["a", "b"], "as many labels"),
+        (RNG.normal(size=(1, 4)), ["a"], "embeddings of 3 numbers; got 4"),
+        ([[np.nan, 0.0, 0.0]], ["a"], "NaN"),
+        (RNG.normal(size=(2, 3)), ["a", 1], "mixes"),
+        (RNG.normal(size=(1, 3)), [1.5], "label"),
+        (RNG.normal(size=(1, 3)), [None], "label"),
+    ],
+)
+def test_what_a_box_cannot_learn_changes_nothing(embeddings, labels, why, tmp_path):
+    box = Box("bern", SPACE)
+    with pytest.raises(ValueError, match=why):
+        box.learn(embeddings, labels)
+    assert not box.classes()
+    box.learn(RNG.normal(size=(2, 3)), ["kiwi", "pear"])
+    box.sync(FleetHub(tmp_path))
+    assert late_box(FleetHub(tmp_path)).model().classes_.tolist() == ["kiwi", "pear"]
+
+
+def test_only_classes_that_there_are_come_apart(tmp_path):
+    box = Box("bern", SPACE)
+    box.learn(RNG.normal(size=(1, 3)), ["kiwi"])
+    with pytest.raises(UnknownClassError, match="no class with the id"):
+        box.unmerge("n" * 100)
+    with pytest.raises(UnknownClassError, match="no class with the id"):
+        box.forget(RNG.normal(size=(1, 3)), ["n"])
+
+
+def test_a_sample_that_waits_is_forgotten_where_it_is(tmp_path):
+    hub, box = FleetHub(tmp_path), Box("bern", SPACE, min_count=3)
+    first, more = RNG.normal(size=(3, 3)), RNG.normal(size=(2, 3))
+    box.learn(first, ["kiwi"] * 3)
+    box.sync(hub)
+    ids = box.learn(more, ["kiwi"] * 2)
+    box.forget(more[:1], ids[:1])
+    box.sync(hub)
+    assert late_box(hub).model().class_count_.tolist() == [3.0]
+    assert box.model().class_count_.tolist() == [4.0]
+    box.learn(RNG.normal(size=(2, 3)), ["kiwi"] * 2)
+    box.sync(hub)
+    assert late_box(hub, "later").model().class_count_.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("name", ["start-c", "Bern", ""])
+def test_what_no_box_is_called(name):
+    with pytest.raises(RefusedContributionError, match=r"box is called|A box has a name"):
+        Box(name, SPACE)
+
+
+def test_a_start_has_the_name_of_its_file(tmp_path):
+    with pytest.raises(RefusedContributionError, match="no name of a common starting model"):
+        FleetHub(tmp_path).put(whole(sums(4)[0], box="start-evil"))
+
+
+def test_versions_that_no_box_can_have_are_refused(tmp_path):
+    with pytest.raises(RefusedContributionError, match="further than any box"):
+        FleetHub(tmp_path).put(Message(SPACE, None, {"bern": Version(10**10, 1)}, sums(4)[0]))
+
+
+def test_a_list_of_forgotten_boxes_that_is_none_is_named(tmp_path):
+    hub = FleetHub(tmp_path)
+    hub.put(whole(sums(4)[0]))
+    for text in ("{", "[]", '{"bern": -1}'):
+        (tmp_path / "forgotten.json").write_text(text)
+        with pytest.raises(DamagedFileError, match=r"forgotten\.json is damaged"):
+            hub.answer("basel", {})

@@ -19,13 +19,16 @@ pytest.importorskip("httpx", reason="the service needs the extra `serve`")
 from fleet_oracle import check_model, moments_by_loop
 from service_under_test import COMMAND, environment, running
 from xlda import XLDA, upkeep
+from xlda.client import NoServiceError
+from xlda.errors import RefusedContributionError
 from xlda.fleet import FleetHub
-from xlda.service import fleet_sync, plans
+from xlda.fleet.remote import RemoteHub
+from xlda.service import fleet_member, plans
 from xlda.service.backup import backup, restore
 from xlda.service.changes import NewSample
 from xlda.service.database import ROOTS
 from xlda.service.engine import Engine
-from xlda.service.fleet_sync import synced
+from xlda.service.fleet_sync import hub_at, synced
 from xlda.service.problems import Problem
 from xlda.service.tokens import Tokens
 from xlda.service.writer import Wanted
@@ -122,7 +125,7 @@ def test_two_boxes_know_what_both_were_taught_and_the_start_counts_once(tmp_path
         bern.check([*began, *one, *two])
 
 
-@pytest.mark.parametrize(("moment", "name"), [(upkeep, "new_head"), (fleet_sync.tables, "live_labels")])
+@pytest.mark.parametrize(("moment", "name"), [(upkeep, "new_head"), (fleet_member.tables, "live_labels")])
 def test_a_box_is_taught_while_a_sync_makes_its_model(tmp_path, monkeypatch, moment, name):
     centres = dict(
         zip(("kiwi", "pear", "fig", "melon"), 30 * np.eye(4, WIDTH, dtype=np.float32), strict=True)
@@ -215,6 +218,109 @@ def test_names_and_removals_come_to_all(tmp_path, start):
             box.sync(hub)
         for box in (bern, basel):
             box.check([*began, *(("Fig", sample) for _, sample in one)])
+
+
+def test_a_removal_or_merge_that_is_undone_has_what_others_taught_meanwhile(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(basel, one := some(6, "fig", "lime"))
+        for box in (basel, bern):
+            box.sync(hub)
+        removed = bern.change(plans.remove_class(bern.id_of("fig"), None, False))["seq"]
+        merged = bern.change(plans.merge_classes(bern.id_of("kiwi"), bern.id_of("lime"), None))["seq"]
+        taught(basel, two := some(4, "fig", "lime"))
+        for box in (bern, basel, bern):
+            box.sync(hub)
+        bern.change(plans.undo([merged]))
+        bern.change(plans.undo([removed]))
+        for box in (bern, basel):
+            box.sync(hub)
+        for box in (bern, basel):
+            box.check([*began, *one, *two])
+
+
+def test_many_small_syncs_are_written_as_one_and_a_restart_goes_on(tmp_path, start, monkeypatch):
+    monkeypatch.setattr(fleet_member, "MOST_FILES", 4)
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    samples = list(began)
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        for round_ in range(12):
+            taught(bern, one := some(2, "kiwi", "fig"))
+            samples += one
+            bern.sync(hub)
+            basel.sync(hub)
+            if round_ == 6:
+                basel.close()  # before a checkpoint: the log is read again
+                basel.open()
+        for box in (bern, basel):
+            box.check(samples)
+            assert len(list((box.engine.places.folder / "fleet").iterdir())) < 12
+
+
+@pytest.mark.parametrize("width", [WIDTH, 200])  # of few numbers a hub writes all anew, of many a chain
+@pytest.mark.parametrize("has_samples", [False, True])
+def test_a_box_that_comes_late_gets_what_was_taught_in_many_syncs(tmp_path, width, has_samples):
+    hub = FleetHub(tmp_path / "hub")
+    samples = [
+        (label, np.resize(one, width) + RNG.normal(size=width)) for label, one in some(9, "fig", "pear")
+    ]
+    with boxes(tmp_path, "bern", "late") as (bern, late):
+        for part in (samples[:3], samples[3:6]):
+            taught(bern, part)
+            bern.sync(hub)
+        if has_samples:
+            taught(late, samples[6:])
+        known = samples if has_samples else samples[:6]
+        for box in (late, bern, late):
+            box.sync(hub)
+            box.check(known)
+
+
+def test_a_name_is_settled_once_a_hub_was_reached_and_nobody_has_it(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(3, "fig"))
+        basel.sync(hub)
+        with pytest.raises(NoServiceError, match="No hub answers"):
+            synced(bern.engine, RemoteHub("http://127.0.0.1:9"), "typo")
+        taught(basel, two := some(2, "fig"))
+        basel.sync(hub)
+        with pytest.raises(RefusedContributionError, match="box basel already"):
+            synced(bern.engine, hub, "basel")
+        bern.sync(hub)
+        with pytest.raises(ValueError, match="This box is bern"):
+            synced(bern.engine, hub, "other")
+        basel.sync(hub)
+        for box in (bern, basel):
+            box.check([*began, *one, *two])
+
+
+def test_what_was_forgotten_and_comes_back_is_told(tmp_path, start):
+    path, began = start
+    hub, other = FleetHub(tmp_path / "hub"), FleetHub(tmp_path / "other")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(basel, some(3, "fig"))
+        for box in (basel, bern):
+            box.sync(hub)
+        hub.forget("basel")
+        bern.sync(hub)
+        basel.sync(other)  # which knows of no forgetting
+        with pytest.raises(RefusedContributionError, match="--forget basel"):
+            bern.sync(other)
+        other.forget("basel")
+        bern.sync(other)
+        bern.check(began)
+
+
+def test_a_folder_with_other_files_is_no_hub(tmp_path):
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(FileExistsError, match="is no hub"):
+        hub_at(str(tmp_path))
+    (tmp_path / "hub").mkdir()
+    assert hub_at(str(tmp_path / "hub")).versions() == {}
 
 
 def test_a_box_that_began_with_nothing_learns_all_and_is_forgotten_exactly(tmp_path, start):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xlda.errors import OtherVersionError, UnknownClassError
-from xlda.fleet.exchange import AnyHub, next_version, send
+from xlda._internal.arrays import Array
+from xlda.errors import UnknownClassError
+from xlda.fleet.checks import check_box_name, check_label
+from xlda.fleet.exchange import AnyHub, next_version, send, take
 from xlda.fleet.joined import Joined
 from xlda.fleet.message import Message, Version
 from xlda.fleet.model import model_of, names_in
@@ -21,7 +23,7 @@ from xlda.fleet.registers import GONE, LABEL, PARENT, FleetClass, Register, Regi
 from xlda.fleet.space import Space
 from xlda.fleet.sums import SignedSamples, Sums
 from xlda.inputs import prepared
-from xlda.labels import Label
+from xlda.labels import Label, label_list, one_label
 
 if TYPE_CHECKING:
     from xlda.classifier import XLDA
@@ -34,7 +36,7 @@ class Box:
     """What one box has taught, and the sum of what the others have.
 
     With `min_count`, samples of a class id are kept at home until there are so many of them, and leave it as
-    sums alone.
+    sums alone. No samples are kept once they have left, so a class of which few remain is not taken back.
 
     >>> import tempfile
     >>> from xlda.fleet import FleetHub
@@ -49,6 +51,7 @@ class Box:
     """
 
     def __init__(self, name: str, space: Space, min_count: int = 1) -> None:
+        check_box_name(name)
         self.name, self.space, self.min_count = name, space, min_count
         self.own, self.others = Joined(space), Joined(space)
         self._waiting: list[SignedSamples] = []  # not in `own` yet
@@ -59,25 +62,54 @@ class Box:
 
     def learn(self, embeddings: Any, labels: Sequence[Label], groups: Any = None) -> list[str]:
         """Learn samples (n, width); gives the class id of each, by which it can be forgotten."""
+        plain, given = self._prepared(embeddings, labels), label_list(labels, "labels")
         known = {one.label: one.id for one in self.classes().values() if one is not None}
-        for label in dict.fromkeys(labels):
+        for label in dict.fromkeys(given):
+            self._check_label(label, known)
+        for label in dict.fromkeys(given):
             if label not in known:
                 known[label] = secrets.token_hex(16)
                 self._say(known[label], LABEL, label)
-        ids = [known[label] for label in labels]
-        self._change(embeddings, ids, dict(zip(ids, labels, strict=True)), 1, groups)
+        ids = [known[label] for label in given]
+        names = dict(zip(ids, given, strict=True))
+        self._waiting.append(SignedSamples.of(plain, ids, names, 1, groups))
         return ids
 
     def forget(self, embeddings: Any, ids: Sequence[str]) -> None:
         """Undo having learned these samples of these class ids."""
         names = self._names()
-        self._change(embeddings, ids, {name: names[name] for name in ids}, -1)
+        for name in ids:
+            self._check_id(name, names)
+        plain = self._prepared(embeddings, ids)
+        taken = SignedSamples.of(plain, list(ids), {name: names[name] for name in ids}, -1)
+        waiting = SignedSamples.together(self._waiting)
+        if waiting is not None:
+            waiting, taken = cancelled(waiting, taken)
+            self._waiting = [waiting]
+        self._waiting.append(taken)
 
-    def _change(
-        self, embeddings: Any, ids: Sequence[str], names: dict[str, Label], sign: int, groups: Any = None
-    ) -> None:
+    def _prepared(self, embeddings: Any, of_each: Sequence[Any]) -> Array:
+        """Embeddings as they are added up, one for each of these."""
         plain = prepared(np.asarray(embeddings, np.float32), self.space.power, self.space.half)
-        self._waiting.append(SignedSamples.of(plain, ids, names, sign, groups))
+        if plain.shape[1] != self.space.width:
+            raise ValueError(
+                f"This fleet has embeddings of {self.space.width} numbers; got {plain.shape[1]}."
+            )
+        if len(plain) != len(of_each):
+            raise ValueError(f"{len(plain):,} embeddings need as many labels or ids; got {len(of_each):,}.")
+        return plain
+
+    def _check_label(self, label: Label, known: Iterable[Label]) -> None:
+        check_label(label)
+        other = next((one for one in known if type(one) is not type(label)), None)
+        if other is not None:
+            raise ValueError(
+                f"Labels of a fleet are all texts, or all whole numbers; it has {other!r}, and got {label!r}."
+            )
+
+    def _check_id(self, class_id: str, known: Iterable[str]) -> None:
+        if class_id not in known:
+            raise UnknownClassError(f"There is no class with the id {class_id[:64]!r}.")
 
     # -- what is said of classes
 
@@ -87,6 +119,8 @@ class Box:
 
     def rename(self, label: Label, new: Label) -> None:
         """Give a class another label, here and everywhere."""
+        new = one_label(new, "new")
+        self._check_label(new, [one.label for one in self.classes().values() if one is not None])
         if any(one is not None and one.label == new for one in self.classes().values()):
             raise ValueError(f"There is a class {new!r} already. Merge the two, or choose another label.")
         self._say(self._all_of(label), LABEL, new)
@@ -105,6 +139,7 @@ class Box:
 
     def unmerge(self, class_id: str) -> None:
         """Make what was merged a class of its own again."""
+        self._check_id(class_id, self.classes())
         self._say(class_id, PARENT, None)
 
     def _class(self, label: Label) -> FleetClass:
@@ -160,14 +195,7 @@ class Box:
         """Send what was taught here since the last time, and take in what was taught elsewhere."""
         self.publish()
         send(self, hub)
-        answer = hub.answer(self.name, self.others.versions)
-        try:
-            if answer is not None:
-                self.others.apply(answer)
-        except OtherVersionError:
-            everything = hub.answer(self.name, {})
-            if everything is not None:
-                self.others.apply(everything)
+        take(self.others, hub, self.name, hub.answer(self.name, self.others.versions))
 
     def publish(self) -> Message | None:
         """Make a message of what was taught and said since the last one; None where that is nothing."""
@@ -248,6 +276,23 @@ class Box:
         box.own.taught, box.own.registers = own.added or Sums(own.space), own.registers
         box.others.apply(others)
         return box
+
+
+def cancelled(waiting: SignedSamples, taken: SignedSamples) -> tuple[SignedSamples, SignedSamples]:
+    """Samples that wait and such that are taken away, without pairs of the same sample."""
+    places = defaultdict(list)
+    for place, (name, sign) in enumerate(zip(waiting.ids, waiting.signs.tolist(), strict=True)):
+        if sign > 0:
+            places[name, waiting.embeddings[place].tobytes()].append(place)
+    gone, left = set(), []
+    for place, name in enumerate(taken.ids):
+        same = places[name, taken.embeddings[place].tobytes()]
+        if same:
+            gone.add(same.pop())
+        else:
+            left.append(place)
+    stay = [place for place in range(len(waiting)) if place not in gone]
+    return waiting.chosen(np.array(stay, np.intp)), taken.chosen(np.array(left, np.intp))
 
 
 def sums_of(samples: SignedSamples, space: Space) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import secrets
 from typing import Protocol
 
 from xlda.errors import OtherVersionError
+from xlda.fleet.joined import Joined
 from xlda.fleet.message import Message, Version, Versions
 
 MOST_TRIES = 4
@@ -92,6 +93,22 @@ def send(sender: Sender, hub: AnyHub) -> None:
         if there.place >= mine.place and there != mine:
             sender.begin_epoch(next_epoch(there))
     raise OtherVersionError("The hub and this box do not come to agree. Does another box have its name?")
+
+
+def take(others: Joined, hub: AnyHub, asker: str, answer: Message | None) -> bool:
+    """Take in what the hub answers, or else all that it has; whether that said anything new."""
+    if answer is None:
+        return False
+    try:
+        is_new = others.apply(answer)
+    except OtherVersionError:
+        answer = hub.answer(asker, {})
+        if answer is None:
+            return False
+        is_new = others.apply(answer)
+    if not is_new:
+        others.check_none_forgotten(answer)
+    return is_new
 
 
 def _put_all(sender: Sender, hub: AnyHub) -> Version:

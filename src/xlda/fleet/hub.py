@@ -18,15 +18,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xlda._internal.files import write_whole
-from xlda.errors import OtherVersionError, RefusedContributionError
-from xlda.fleet.checks import START, check_message, check_sums, needs_look
+from xlda.errors import DamagedFileError, OtherVersionError, RefusedContributionError
+from xlda.fleet.checks import (
+    BOX,
+    START,
+    check_box_name,
+    check_message,
+    check_start_name,
+    check_sums,
+    kind_of_labels,
+    needs_look,
+)
 from xlda.fleet.joined import Joined, together
-from xlda.fleet.message import Message, Version, Versions
+from xlda.fleet.message import Message, Version, Versions, forgotten_of
 from xlda.fleet.space import Space
 
 MOST_DELTAS = 256  # files of a box, before all of it is written anew
 MOST_HELD = 1_000_000_000  # bytes of contributions that are kept in memory
-BOX = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+BOXES, FORGOTTEN = HUB_HAS = ("boxes", "forgotten.json")  # what is in the folder
 _WHOLE = re.compile(r"(\d{10})\.(\d{10})\.whole")
 _DELTA = re.compile(r"(\d{10})\.(\d{10})\.(\d{10})\.delta")
 
@@ -65,10 +74,7 @@ class FleetHub:
         if len(message.after) != 1:
             raise RefusedContributionError("A contribution is of one box.")
         [(box, after)] = message.after.items()
-        if not BOX.fullmatch(box):
-            raise RefusedContributionError(
-                f"A box has a name of small letters, digits, `.`, `_` and `-`; got {box[:80]!r}."
-            )
+        check_start_name(box, after) if box.startswith(START) else check_box_name(box)
         with self._lock:
             if after.epoch <= self.forgotten().get(box, -1):
                 raise RefusedContributionError(
@@ -79,6 +85,7 @@ class FleetHub:
             space = self.space()
             if space is not None:
                 space.check_same(message.space, "This fleet")
+            self._check_kind(message, box)
             return self._taken(message, box, owner)
 
     def _taken(self, message: Message, box: str, owner: str) -> Version:
@@ -110,13 +117,13 @@ class FleetHub:
     def answer(self, asker: str | None, since: Versions) -> Message | None:
         """What boxes other than the asker have taught since these versions; None where that is nothing.
 
-        Where it cannot be told by changes alone, it is all of it.
+        Where it cannot be told by changes alone, or nothing is known yet, it is all of it.
         """
         with self._lock:
             others = [box for box in self._boxes() if box != asker]
             if not others and not since:
                 return None
-            deltas = self._since(others, since)
+            deltas = self._since(others, since) if since else None
             if deltas is None:
                 return self._all_of(others)
             return together(map(Message.read, deltas)) if deltas else None
@@ -129,7 +136,7 @@ class FleetHub:
                 known = ", ".join(self._boxes()) or "none at all"
                 raise ValueError(f"This hub has no box {box!r}; it has {known}.")
             forgotten = {**self.forgotten(), box: version.epoch}
-            write_whole(self.folder / "forgotten.json", json.dumps(forgotten).encode())
+            write_whole(self.folder / FORGOTTEN, json.dumps(forgotten).encode())
             shutil.rmtree(self._folder(box))
             self._held.pop(box, None)
 
@@ -151,9 +158,16 @@ class FleetHub:
 
     def forgotten(self) -> dict[str, int]:
         """Boxes that were taken out, and until which epoch."""
-        file = self.folder / "forgotten.json"
-        found: dict[str, int] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        return found
+        file = self.folder / FORGOTTEN
+        if not file.exists():
+            return {}
+        try:
+            return forgotten_of(json.loads(file.read_text("utf-8")))
+        except ValueError:
+            raise DamagedFileError(
+                f"{file} is damaged: it does not say which boxes were forgotten. Restore it from a copy, or "
+                "delete it and forget those boxes again."
+            ) from None
 
     def total(self, space: Space, without: str | None = None) -> Joined:
         """All contributions but one, added up in the order of the boxes' names."""
@@ -168,7 +182,7 @@ class FleetHub:
     # -- files
 
     def _boxes(self) -> list[str]:
-        folder = self.folder / "boxes"
+        folder = self.folder / BOXES
         if not folder.is_dir():
             return []
         forgotten = self.forgotten()
@@ -180,7 +194,7 @@ class FleetHub:
         return whole is not None and whole[0] > forgotten.get(box, -1)
 
     def _folder(self, box: str) -> Path:
-        return self.folder / "boxes" / box
+        return self.folder / BOXES / box
 
     def _whole(self, box: str) -> tuple[int, int, Path] | None:
         """Epoch, sequence and file of the newest whole contribution of a box."""
@@ -271,6 +285,22 @@ class FleetHub:
             return None
         asker = set(self._boxes()) - set(others)
         return self.total(space, without=asker.pop() if asker else None).whole()
+
+    def _check_kind(self, message: Message, box: str) -> None:
+        """Refuse numbers where the labels of others are texts, and the other way round."""
+        kind = kind_of_labels(message)
+        if kind is None:
+            return
+        for other in self._boxes():
+            state = None if other == box else self._state(other)
+            known = None if state is None else kind_of_labels(state.whole())
+            if known is not None and known is not kind:
+                names = {str: "texts", int: "whole numbers"}
+                raise RefusedContributionError(
+                    f"The labels of this fleet are {names[known]}; got {names[kind]}."
+                )
+            if known is not None:
+                return
 
     def _check_owner(self, box: str, owner: str) -> None:
         file = self._folder(box) / "owner"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from xlda.errors import OtherVersionError
+from xlda.errors import OtherVersionError, RefusedContributionError
 from xlda.fleet.message import Message, Version, Versions
 from xlda.fleet.registers import Registers
 from xlda.fleet.space import Space
@@ -44,6 +44,15 @@ class Joined:
         self.versions |= message.after
         self._forget(message.forgotten)
         return True
+
+    def check_none_forgotten(self, message: Message) -> None:
+        """Refuse what a hub says that has a box again which was forgotten: its sums cannot be told apart."""
+        for box, version in message.after.items():
+            if version.epoch <= self.forgotten.get(box, -1):
+                raise RefusedContributionError(
+                    f"The hub has the box {box}, which was forgotten. Forget it there again: "
+                    f"`xlda sync HUB --forget {box}`."
+                )
 
     def whole(self) -> Message:
         """All of it as one message."""
@@ -123,7 +132,8 @@ def together(messages: Iterable[Message]) -> Message:
     after: Versions = {}
     registers, sums = Registers(), {"added": Sums(some[0].space), "removed": Sums(some[0].space)}
     for message in some:
-        before = {**(message.before or {}), **before}
+        first = message.after.keys() - after.keys()  # boxes of which nothing came before
+        before |= {box: version for box, version in (message.before or {}).items() if box in first}
         after |= message.after
         registers.join(message.registers)
         for name, total in sums.items():

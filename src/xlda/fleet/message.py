@@ -92,7 +92,7 @@ class Message:
                 Sums.from_sections(sections, "removed", space),
                 _samples(sections.get("samples"), space.width),
                 Registers.from_json(info.get("registers")),
-                _forgotten(info.get("forgotten")),
+                forgotten_of(info.get("forgotten")),
             )
 
 
@@ -144,7 +144,8 @@ def version_of(stored: Any) -> Version:
     return Version(epoch, seq, mark)
 
 
-def _forgotten(stored: Any) -> dict[str, int]:
+def forgotten_of(stored: Any) -> dict[str, int]:
+    """Boxes that were taken out, from what JSON has; what cannot be those is a ValueError."""
     if not isinstance(stored, dict) or not all(
         is_id(box) and type(epoch) is int and 0 <= epoch < MOST_NUMBER for box, epoch in stored.items()
     ):

@@ -12,7 +12,8 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.background import BackgroundTask
 
 from xlda.errors import OtherVersionError, XLDAError
-from xlda.fleet.hub import BOX, FleetHub
+from xlda.fleet.checks import BOX
+from xlda.fleet.hub import FleetHub
 from xlda.fleet.message import Message, Versions, version_of
 from xlda.service.fleet_sync import hub_at, synced
 from xlda.service.problems import Problem
