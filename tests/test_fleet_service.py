@@ -234,10 +234,50 @@ def test_a_removal_or_merge_that_is_undone_has_what_others_taught_meanwhile(tmp_
             box.sync(hub)
         bern.change(plans.undo([merged]))
         bern.change(plans.undo([removed]))
-        for box in (bern, basel):
+        for box in (bern, basel, bern):
             box.sync(hub)
         for box in (bern, basel):
             box.check([*began, *one, *two])
+
+
+@pytest.mark.parametrize("teaches", [False, True])
+def test_a_removal_that_is_undone_brings_back_what_only_others_taught(tmp_path, teaches):
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel") as (bern, basel):
+        taught(bern, samples := some(6, "fig", "lime"))
+        taught(basel, more := some(3, "kiwi"))
+        samples += more
+        for box in (bern, basel, bern):
+            box.sync(hub)
+        removed = basel.change(plans.remove_class(basel.id_of("fig"), None, False))["seq"]
+        for box in (basel, bern, basel):
+            box.sync(hub)
+        if teaches:
+            taught(bern, more := some(2, "lime"))
+            samples += more
+            bern.sync(hub)
+        basel.change(plans.undo([removed]))
+        for box in (basel, bern, basel):  # bern hears of it, and tells basel of its samples again
+            box.sync(hub)
+        for box in (basel, bern):
+            counts = {entry.label: entry.count for entry in box.engine.book.by_id.values()}
+            assert counts == moments_by_loop(samples, {label: label for label, _ in samples})["counts"]
+
+
+def test_a_merge_that_is_undone_leaves_apart_what_others_taught_meanwhile(tmp_path):
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel") as (bern, basel):
+        taught(bern, one := some(6, "fig", "lime"))
+        for box in (bern, basel):
+            box.sync(hub)
+        merged = basel.change(plans.merge_classes(basel.id_of("fig"), basel.id_of("lime"), None))["seq"]
+        taught(bern, two := some(4, "lime"))  # which knows of no merge
+        for box in (bern, basel):
+            box.sync(hub)
+        basel.change(plans.undo([merged]))
+        for box in (basel, bern):
+            box.sync(hub)
+            box.check([*one, *two])
 
 
 def test_many_small_syncs_are_written_as_one_and_a_restart_goes_on(tmp_path, start, monkeypatch):

@@ -26,10 +26,8 @@ from xlda.fleet.joined import Joined
 from xlda.fleet.message import Message, Version, Versions
 from xlda.fleet.model import names_in, summed
 from xlda.fleet.registers import (
-    GONE,
     PARENT,
     FleetClass,
-    Register,
     Registers,
     classes_of,
     labels_of,
@@ -67,6 +65,7 @@ class FleetMember:
         self._fact: dict[str, Any] = json.loads(engine._fact(FACT) or "{}")
         self._sent: list[Message] = []
         self._answer: Message | None = None  # what the hub said before this box had joined
+        self.has_become = False  # whether the model was made anew, since classes have changed elsewhere
         self._is_untidy = False  # whether there are files that do not count any more
         if self._fact:
             self._space = Space.from_json(self._fact["space"])
@@ -270,19 +269,11 @@ class FleetMember:
     def _note_said(self, change: Transaction) -> bool:
         """Note what was said of classes here since the fleet last agreed; whether anything was."""
         said = tables.said_here(change.db, self._fact["clock"] + 1, self._parent_of, self.name)
-        if any(self._takes_back(one) for one in said):
-            self._fact["is_stale"] = True
         if said:
             self._fact["pending"] += [list(one) for one in said]
             self._fact["clock"] += 1
             tables.note_agreed(change.db)
         return bool(said)
-
-    def _takes_back(self, said: Register) -> bool:
-        """Whether a class is there again, or apart again, of which others may have taught more meanwhile."""
-        if said.field == GONE:
-            return not said.value
-        return said.field == PARENT and self._parent_of(said.class_id) is not None
 
     def _parent_of(self, class_id: str) -> Any:
         return self._known().value(class_id, PARENT)
@@ -292,16 +283,15 @@ class FleetMember:
     def take(self, hub: AnyHub) -> int:
         """Have the model know what others have taught; gives the event that brought it, or the last one."""
         answer = self._answer or hub.answer(self.name, self.versions)
-        is_stale = self._fact["is_in"] and self._fact.get("is_stale", False)
-        if answer is not None and answer.before is not None and not is_stale:
+        if answer is not None and answer.before is not None:
             told = self._changed(lambda change: self._heard(change, answer))
             if told.get("heard"):
                 return int(told["seq"])
-        if not take(self.others, hub, self.name, answer) and not is_stale:
+        if not take(self.others, hub, self.name, answer):
             return self._engine.machine.seq
         ahead = self._made_ahead()
         seq = int(self._changed(lambda change: self._become(change, ahead))["seq"])
-        self._is_untidy = True
+        self._is_untidy = self.has_become = True
         return seq
 
     def _heard(self, change: Transaction, answer: Message) -> dict[str, Any]:
@@ -351,7 +341,7 @@ class FleetMember:
         made.view_to_save(renew=False).write(self._folder / file)
         reached("fleet-file-written")
         change.machine.read_ahead(file)
-        self._fact |= {"is_in": True, "is_stale": False, "clock": max(self._fact["clock"], known.clock)}
+        self._fact |= {"is_in": True, "clock": max(self._fact["clock"], known.clock)}
         self._keep(change, others=self.others)
         change.steps.append(["become", file, self._fact["others"]])
         change.about |= {"boxes": len(self.versions) + 1}

@@ -43,5 +43,8 @@ def synced(
         member.publish()
         member.tell(hub, is_again)
         seq = member.take(hub)
+        if member.has_become:  # samples of classes that were removed, or are there again, count or do not
+            member.publish()
+            member.tell(hub, is_again)
         member.tidy()
     return {"box": member.name, "boxes": len(member.versions) + 1, "seq": seq}
