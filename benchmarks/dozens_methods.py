@@ -33,6 +33,7 @@ def methods(lifts: Sequence[int], second_looks: Sequence[int]) -> dict[str, Meth
         found[f"XLDA, lift={width}"] = partial(streaming, lift=width)
     found["FC"] = partial(layer, change=_as_they_are)
     found["FC, square root"] = partial(layer, change=_roots)
+    found["FC, standardised square root"] = partial(layer, change=_roots, is_standardised=True)
     found["ridge on random features"] = ridge
     found["logistic regression"] = logistic
     return found
@@ -48,9 +49,14 @@ def streaming(case: Case, seed: int, **parameters: Any) -> Found:
     return told(case, clf.predict(case.queries), seconds, sum(clf.memory().values()))
 
 
-def layer(case: Case, seed: int, change: Callable[[np.ndarray], np.ndarray]) -> Found:
+def layer(
+    case: Case, seed: int, change: Callable[[np.ndarray], np.ndarray], is_standardised: bool = False
+) -> Found:
     """An FC layer to convergence; rate and weight decay are the best for held-out samples of some classes."""
     X, queries = change(case.X), change(case.queries)
+    if is_standardised:
+        mean, spread = X.mean(axis=0), X.std(axis=0) + 1e-6
+        X, queries = (X - mean) / spread, (queries - mean) / spread
     how = chosen_training(X, case.rows, seed)
     fc = FCLayer(case.n_classes, X.shape[1], seed)
     seconds = fc.train(X, case.rows, how)

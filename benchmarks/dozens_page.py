@@ -43,7 +43,7 @@ is for what holds nothing but scores over features, as an ONNX graph.
   of random features, all else being the same.
 - **Plain LDA** is `model="lda", shrinkage=0.3, power=None`.
 - **FC** is trained to convergence; rate and weight decay are the best for held-out samples. It is trained
-  over embeddings as they are, and over their square roots.
+  over embeddings as they are, over their square roots, and over these standardised.
 - **Ridge on random features** is made after RanPAC (McDonnell et al., 2023): 5,000 features, the ridge chosen
   on held-out samples.
 - **Logistic regression** is scikit-learn's, over standardised square roots, with a chosen penalty; with very

@@ -380,3 +380,16 @@ def test_a_list_of_forgotten_boxes_that_is_none_is_named(tmp_path):
         (tmp_path / "forgotten.json").write_text(text)
         with pytest.raises(DamagedFileError, match=r"forgotten\.json is damaged"):
             hub.answer("basel", {})
+
+
+def test_a_box_whose_file_is_damaged_can_be_forgotten(tmp_path):
+    hub, other = FleetHub(tmp_path), Box("basel", SPACE)
+    hub.put(whole(sums(4)[0]))
+    other.learn(RNG.normal(size=(2, 3)), ["kiwi", "pear"])
+    other.sync(hub)
+    [file] = (tmp_path / "boxes" / "bern").glob("*.whole")
+    file.write_bytes(file.read_bytes()[:100])
+    hub = FleetHub(tmp_path)
+    hub.forget("bern")
+    assert set(hub.versions()) == {"basel"}
+    assert late_box(hub).model().classes_.tolist() == ["kiwi", "pear"]

@@ -355,6 +355,21 @@ def test_what_was_forgotten_and_comes_back_is_told(tmp_path, start):
         bern.check(began)
 
 
+def test_what_a_sync_is_in_the_way_of_is_told(tmp_path, start):
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=start[0]) as (bern, basel):
+        for box in (bern, basel):
+            box.sync(hub)
+        renamed = bern.change(plans.rename_class(bern.id_of("kiwi"), "Kiwi", None))["seq"]
+        for box in (bern, basel):
+            box.sync(hub)
+        basel.change(plans.rename_class(basel.id_of("Kiwi"), "kiwi fruit", None))
+        for box in (basel, bern):
+            box.sync(hub)
+        with pytest.raises(Problem, match="a sync, which brought what another box has said"):
+            bern.change(plans.undo([renamed]))
+
+
 def test_a_folder_with_other_files_is_no_hub(tmp_path):
     (tmp_path / "photo.jpg").touch()
     with pytest.raises(FileExistsError, match="is no hub"):
@@ -482,7 +497,14 @@ def test_three_services_and_the_command(tmp_path, start):
         bern.learn([x for _, x in one], [label for label, _ in one])
         basel.learn([x for _, x in two], [label for label, _ in two])
         asked = {"hub": hub.url, "box": "bern"}
-        assert "token" in bern.post("/v1/sync", 409, json=asked)["detail"]
+        assert "--hub-token-from" in bern.post("/v1/sync", 409, json=asked)["detail"]
+        (tmp_path / "other hub").mkdir()  # a folder as the command sees it, not as the service does
+        code, said = cli(tmp_path, "other hub", "--server", bern.url, "--box", "bern")
+        assert code == 0, said
+        assert (tmp_path / "other hub" / "boxes" / "bern").is_dir()
+        code, said = cli(tmp_path, hub.url, "--server", "http://127.0.0.1:9", "--box", "bern")
+        assert code == 1
+        assert "No service of this box answers at http://127.0.0.1:9" in said
         basel_asks = {"hub": hub.url, "box": "basel", "token": other}
         basel.post("/v1/sync", json=basel_asks)
         code, said = cli(tmp_path, hub.url, "--server", bern.url, "--box", "bern", token=text)

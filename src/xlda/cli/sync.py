@@ -85,6 +85,8 @@ def _hub(where: str, token: str | None) -> AnyHub:
 def _by_service(
     service: RemoteService, hub: str, box: str | None, min_count: int | None, rejoin: bool, token: str | None
 ) -> dict[str, Any]:
+    if "://" not in hub and Path(hub).is_dir():
+        hub = str(Path(hub).resolve())  # the service may be in another folder
     asked = {"hub": hub, "box": box, "min_count": min_count, "rejoin": rejoin, "token": token}
     try:
         from xlda.fleet.remote import ask_to_sync

@@ -131,11 +131,12 @@ class FleetHub:
     def forget(self, box: str) -> None:
         """Take a box out, exactly: nobody will have what it has taught after the next sync."""
         with self._lock:
-            version = self.versions().get(box)
-            if version is None:
-                known = ", ".join(self._boxes()) or "none at all"
+            boxes = self._boxes()
+            whole = self._whole(box) if box in boxes else None
+            if whole is None:
+                known = ", ".join(boxes) or "none at all"
                 raise ValueError(f"This hub has no box {box!r}; it has {known}.")
-            forgotten = {**self.forgotten(), box: version.epoch}
+            forgotten = {**self.forgotten(), box: whole[0]}  # by its name alone: the file may be damaged
             write_whole(self.folder / FORGOTTEN, json.dumps(forgotten).encode())
             shutil.rmtree(self._folder(box))
             self._held.pop(box, None)

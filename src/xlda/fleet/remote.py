@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ class RemoteHub:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url, self.n_bytes = url.rstrip("/"), 0
-        self._http = httpx.Client(**settings(self._url, token, PATIENCE, True))
+        self._settings = settings(self._url, token, PATIENCE, True)
 
     def put(self, message: Message) -> Version:
         """Send what a box has taught; gives the version of that box that is there then."""
@@ -47,7 +49,12 @@ class RemoteHub:
             params["box"] = asker
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "message"
-            with self._http.stream("GET", f"{self._url}{PATH}", params=params) as answer:
+            address = f"{self._url}{PATH}"
+            with (
+                _told(self._url),
+                httpx.Client(**self._settings) as http,
+                http.stream("GET", address, params=params) as answer,
+            ):
                 if answer.status_code == 204:
                     return None
                 if answer.status_code != 200:
@@ -64,12 +71,8 @@ class RemoteHub:
         self._sent("DELETE", f"{PATH}/{box}")
 
     def _sent(self, method: str, path: str, **more: Any) -> Any:
-        try:
-            answer = self._http.request(method, f"{self._url}{path}", **more)
-        except httpx.TransportError as error:
-            raise NoServiceError(
-                f"No hub answers at {self._url}: {error}. Start one with `xlda serve`."
-            ) from error
+        with _told(self._url), httpx.Client(**self._settings) as http:
+            answer = http.request(method, f"{self._url}{path}", **more)
         if not answer.is_success:
             raise _refusal(answer)
         return answer
@@ -78,8 +81,19 @@ class RemoteHub:
 def ask_to_sync(url: str, token: str | None, asked: dict[str, Any]) -> dict[str, Any]:
     """Have the running service of a box sync with a hub; gives what it tells of that."""
     box = RemoteHub(url, token)
-    told: dict[str, Any] = box._sent("POST", "/v1/sync", json=asked).json()
+    with _told(url, "service of this box"):
+        told: dict[str, Any] = box._sent("POST", "/v1/sync", json=asked).json()
     return told
+
+
+@contextmanager
+def _told(url: str, who: str = "hub") -> Iterator[None]:
+    """Say who does not answer."""
+    try:
+        yield
+    except (httpx.TransportError, NoServiceError) as error:
+        why = error.__cause__ if isinstance(error, NoServiceError) else error
+        raise NoServiceError(f"No {who} answers at {url}: {why}. Start it with `xlda serve`.") from why
 
 
 def _refusal(answer: Any) -> Exception:
@@ -88,6 +102,11 @@ def _refusal(answer: Any) -> Exception:
     except ValueError:
         found = {}
     detail = str(found.get("detail", f"The hub answered with {answer.status_code}."))
+    if answer.status_code == 401:
+        return RefusedContributionError(
+            f"{answer.url.host} needs a token. Give that of a hub with `--hub-token-from FILE`, and that of "
+            "the service of this box with `--token-from FILE`."
+        )
     if answer.status_code == 409 and "version" in found:
         version = found["version"]
         return OtherVersionError(detail, None if version is None else version_of(version))

@@ -151,9 +151,17 @@ def _in_the_way(change: Transaction, seq: int, row: ClassRow) -> Problem:
     by = _newest_in_force(change, seq, "classes", row.id) or row.touched
     return Problem(
         409,
-        f"Event {seq} cannot be undone, since event {by} changed class {row.label} later. Undo that first.",
+        f"Event {seq} cannot be undone, since event {by} changed class {row.label} later. "
+        f"{_way_out(change, by)}",
         by=by,
     )
+
+
+def _way_out(change: Transaction, by: int) -> str:
+    """What to do about an event that is in the way."""
+    if one(change.db, "SELECT operation FROM events WHERE seq = ?", (by,)) == ("sync",):
+        return "That was a sync, which brought what another box has said: undo it there, or do it here anew."
+    return "Undo that first."
 
 
 def _newest_in_force(change: Transaction, seq: int, part: str, name: str) -> int | None:
@@ -185,8 +193,8 @@ def _turn_samples(change: Transaction, seq: int, effects: list[list[Any]]) -> No
             by = _newest_in_force(change, seq, "samples", sample_id) or row.touched
             raise Problem(
                 409,
-                f"Event {seq} cannot be undone, since event {by} changed one of its samples later. Undo that "
-                "first.",
+                f"Event {seq} cannot be undone, since event {by} changed one of its samples later. "
+                f"{_way_out(change, by)}",
                 by=by,
             )
         if home is not None and not change.root(home).is_current:
@@ -207,7 +215,7 @@ def _move(change: Transaction, rows: list[SampleRow], target: str | None) -> Non
         raise Problem(
             409,
             f"Class {root.label}, which its samples were of, is no more: event {root.touched} changed it. "
-            "Undo that first.",
+            f"{_way_out(change, root.touched)}",
             by=root.touched,
         )
     change.move(rows, to)
