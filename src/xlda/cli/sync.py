@@ -40,7 +40,12 @@ def sync(
             show_default=False,
         ),
     ] = None,
-    rejoin: Annotated[bool, typer.Option("--rejoin", help="Come back after having been forgotten.")] = False,
+    rejoin: Annotated[
+        bool,
+        typer.Option(
+            "--rejoin", help="Come back after having been forgotten, or take the place of a box of this name."
+        ),
+    ] = False,
     forget: Annotated[
         str | None,
         typer.Option("--forget", help="Take this box out of the hub, and sync nothing.", show_default=False),
