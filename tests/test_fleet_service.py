@@ -200,6 +200,24 @@ def test_undoing_is_exact_on_any_box(tmp_path, start):
             box.check(left)
 
 
+def test_a_start_is_brought_as_it_was_also_by_a_box_that_has_merged_its_classes(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(bern, one := some(5, "kiwi", "pear", "fig"))
+        first = bern.change(plans.merge_classes(bern.id_of("kiwi"), bern.id_of("pear"), None))["seq"]
+        taught(bern, two := some(3, "kiwi"))
+        second = bern.change(plans.merge_classes(bern.id_of("fig"), bern.id_of("kiwi"), None))["seq"]
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check([("fig", sample) for _, sample in [*began, *one, *two]])
+        for seq in (second, first):
+            bern.change(plans.undo([seq]))
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check([*began, *one, *two])
+
+
 def test_names_and_removals_come_to_all(tmp_path, start):
     path, began = start
     hub = FleetHub(tmp_path / "hub")

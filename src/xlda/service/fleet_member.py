@@ -46,6 +46,7 @@ from xlda.service.database import ROOTS, one
 from xlda.service.engine import Engine
 from xlda.service.faults import reached
 from xlda.service.fleet_hearing import heard_entries
+from xlda.service.fleet_start import apart_again
 from xlda.service.problems import Problem
 from xlda.service.writer import ChangePlan, Wanted
 
@@ -184,11 +185,12 @@ class FleetMember:
             return []
         digest = str(change.fact("start") or "")
         base = taught_by(machine.classifier, digest)
-        first: dict[str, Label] = dict(json.loads(change.fact("first ids") or "[]"))
-        base.names |= {name: first[name] for name in base.names if name in first}
         live = _by_root(change, self._space)
         if live is not None:
             base.add(live)
+        apart_again(change.db, base)
+        first: dict[str, Label] = dict(json.loads(change.fact("first ids") or "[]"))
+        base.names |= {name: first[name] for name in base.names if name in first}
         if not any(count > 1e-6 for count in base.counts.values()):
             return []
         if not digest:  # it began with nothing: these were learned here, long ago
