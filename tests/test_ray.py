@@ -6,6 +6,7 @@ Where Ray is missing, these are skipped; `.ci/run` installs it after all other t
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import oracle
+import xlda
 from conftest import blobs
 from xlda import XLDA
 
@@ -24,10 +26,11 @@ pytest.importorskip("ray.data", reason="needs Ray Data: pip install xlda[ray]")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
+from xlda.cli.app import run  # noqa: E402
 from xlda.extras.ray import embed, evaluate, fit, predict  # noqa: E402
 from xlda.photos import embed_to_parquet, embedding_info, find_photos  # noqa: E402
 from xlda.photos.decoding import BadImage  # noqa: E402
-from xlda.sources import open_source  # noqa: E402
+from xlda.sources import SourceError, open_source  # noqa: E402
 from xlda.sources.formats import Shard  # noqa: E402
 from xlda.sources.source import Source  # noqa: E402
 
@@ -323,9 +326,6 @@ def test_photos_in_parquet_and_in_datasets_are_embedded_too(shop, local, tmp_pat
 
 
 def test_the_commands_work_on_ray_too(shop, tmp_path, capsys):
-    import xlda
-    from xlda.cli.app import run
-
     assert run(["embed", str(shop), "--out", "embeddings", "--ray", "local"]) == 0
     assert run(["fit", "embeddings", "--out", "shop.xlda", "--ray", "local"]) == 0
     assert "shop.xlda: 180 samples of 3 classes" in capsys.readouterr().out
@@ -333,3 +333,16 @@ def test_the_commands_work_on_ray_too(shop, tmp_path, capsys):
     assert clf.class_count_.tolist() == [60, 60, 60]
     assert clf.backbone_.name == "efficientnet-lite0"
     assert run(["fit", "embeddings", "--out", "b.xlda", "--ray", "local", "--only", "kiwi"]) == 2
+
+
+# -- what is wrong is told as without Ray
+
+START = "import sys; from xlda.cli import main; sys.exit(main())"
+
+
+def test_an_error_of_a_source_goes_to_another_process_as_it_is():
+    with pytest.raises(SourceError) as caught:
+        XLDA().fit_source((np.full((2, 2), np.nan), ["a", "b"]), progress=False)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again), again.position) == (SourceError, str(caught.value), ("", 0))
+    assert "go on with resume" in str(again)

@@ -46,14 +46,20 @@ class Batch(NamedTuple):
 
 
 class SourceError(ValueError):
-    """A file that cannot be read, or holds what cannot be learned. `position` is where to go on."""
+    """A file that cannot be read, or holds what cannot be learned. `position` is where to go on.
 
-    def __init__(self, position: Position, problem: object) -> None:
+    Where it is not `resumable`, nothing before it was kept, and nobody is told to go on.
+    """
+
+    def __init__(self, position: Position, problem: object, resumable: bool = True) -> None:
+        cure = f"\nAll before it is learned. Once it is mended, go on with resume={tuple(position)!r}."
         super().__init__(
-            f"{position.file or 'the arrays'}, row {position.row}: {problem}\n"
-            f"All before it is learned. Once it is mended, go on with resume={tuple(position)!r}."
+            f"{position.file or 'the arrays'}, row {position.row}: {problem}{cure if resumable else ''}"
         )
-        self.position = position
+        self.position, self.problem, self._resumable = position, str(problem), resumable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.position, self.problem, self._resumable)  # to another process as it is
 
 
 class Source:
