@@ -27,8 +27,10 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from xlda.cli.app import run  # noqa: E402
+from xlda.errors import OtherBackboneError  # noqa: E402
 from xlda.extras.ray import embed, evaluate, fit, predict  # noqa: E402
-from xlda.photos import embed_to_parquet, embedding_info, find_photos  # noqa: E402
+from xlda.identity import BackboneIdentity  # noqa: E402
+from xlda.photos import EmbeddingWriter, Photo, embed_to_parquet, embedding_info, find_photos  # noqa: E402
 from xlda.photos.decoding import BadImage  # noqa: E402
 from xlda.sources import SourceError, open_source  # noqa: E402
 from xlda.sources.formats import Shard  # noqa: E402
@@ -338,6 +340,141 @@ def test_the_commands_work_on_ray_too(shop, tmp_path, capsys):
 # -- what is wrong is told as without Ray
 
 START = "import sys; from xlda.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def few(rng, tmp_path, monkeypatch):
+    """200 samples of 5 classes, and the folder of the test as the one that commands see."""
+    monkeypatch.chdir(tmp_path)
+    X, y = blobs(rng, n_samples=200, n_classes=5, dtype=np.float32)
+    return X, np.array([f"class {label}" for label in y])
+
+
+def write_table(file, X, y):
+    Path(file).parent.mkdir(exist_ok=True)
+    columns = {"embedding": list(X)} if y is None else {"embedding": list(X), "label": list(y)}
+    pq.write_table(pa.table(columns), file)
+
+
+def write_embedded(file, X, y, views):
+    """As `xlda embed --views` would."""
+    backbone = BackboneIdentity.of("tiny", "v1", {"size": 8, "views": views}, width=X.shape[1])
+    Path(file).parent.mkdir(exist_ok=True)
+    with EmbeddingWriter(file, X.shape[1], backbone=backbone) as writer:
+        writer.write(X, [Photo(Path(f"{number}.jpg"), label) for number, label in enumerate(y)])
+    return backbone
+
+
+def told(capsys, *arguments):
+    """What a command that fails says, which is one line."""
+    assert run(list(arguments)) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0].removeprefix("xlda: ")
+
+
+def test_embeddings_of_another_backbone_are_refused_in_the_same_words(few, capsys):
+    X, y = few
+    write_embedded("two/0.parquet", X, y, views=2)
+    write_embedded("one/0.parquet", X, y, views=1)
+    clf = fit("two")
+    clf.save("shop.xlda")
+    assert evaluate("two", "shop.xlda")["samples"] == predict("two", clf).count() == 200
+    expected = told(capsys, "evaluate", "shop.xlda", "one/0.parquet")
+    assert (
+        expected == "shop.xlda was made with the backbone tiny (views 2); got embeddings of tiny (views 1)."
+    )
+    for asked in (evaluate, predict):
+        with pytest.raises(OtherBackboneError) as caught:
+            asked("one", "shop.xlda")
+        assert str(caught.value) == expected
+        with pytest.raises(OtherBackboneError, match=r"views 2.*; got embeddings of tiny .views 1"):
+            asked("one", clf)
+        with pytest.raises(OtherBackboneError, match="The first of these files"):
+            asked(["one", "two"], XLDA().fit(X, y))
+    with pytest.raises(OtherBackboneError, match="The first of these files"):
+        fit(["one/0.parquet", "two/0.parquet"])
+
+
+def test_samples_without_labels_are_not_taken_for_wrong_answers(few):
+    X, y = few
+    clf = XLDA().fit(X, y)
+    write_table("none/0.parquet", X, None)
+    write_table("null/0.parquet", X, [None] * len(X))
+    write_table("some/0.parquet", X, y)
+    write_table("some/1.parquet", X, [*y[:150], None, *y[151:]])
+    for folder, problem in {
+        "none": r"none/0\.parquet, row 0: no column 'label'",
+        "null": r"null/0\.parquet, row 0: .*no label",
+        "some": r"some/1\.parquet, row 150: .*no label",
+    }.items():
+        with pytest.raises(SourceError, match=problem):
+            evaluate(folder, clf)
+    with pytest.raises(SourceError, match="no label"):
+        evaluate(ray.data.from_items([{"embedding": x, "label": None} for x in X[:9]]), clf)
+    integers = XLDA().fit(X, np.arange(200) % 5)
+    write_table("numbers/0.parquet", X, [3, None, *[4] * 198])
+    with pytest.raises(SourceError, match=r"0\.parquet, row 1: .*no label"):
+        evaluate("numbers", integers)
+
+
+def broken(kind, X, y):
+    """Files in a folder `parts` of which the second is wrong, and where that is."""
+    X, y = X.copy(), y.astype(object)
+    row, n_features = 0, X.shape[1]
+    if kind == "NaN":
+        X[row := 7, 2] = np.nan
+    elif kind == "no label":
+        y[row := 3] = None
+    elif kind == "features":
+        n_features -= 1
+    write_table("parts/0.parquet", np.nan_to_num(X), ["class 1"] * len(X))
+    write_table("parts/1.parquet", X[:, :n_features], None if kind == "no column 'label'" else y)
+    return f"parts/1.parquet, row {row}: "
+
+
+def test_files_that_cannot_be_predicted_are_refused_at_once(few):
+    X, y = few
+    clf = XLDA().fit(X, y)
+    write_embedded("narrow/0.parquet", X[:, 1:], y, views=2)
+    with pytest.raises(SourceError, match=r"narrow/0\.parquet, row 0: .* 7 features; the model has 8"):
+        predict("narrow", clf)
+    Path("other").mkdir()
+    pq.write_table(pa.table({"label": list(y)}), "other/0.parquet")
+    with pytest.raises(SourceError, match="no column 'embedding'; it has 'label'"):
+        predict("other", clf)
+    with pytest.raises(FileNotFoundError):
+        predict("narrow", "none.xlda")
+
+
+@pytest.mark.parametrize("kind", ["NaN", "no label", "no column 'label'", "features"])
+def test_what_is_wrong_in_a_worker_is_told_in_a_sentence(kind, few, capsys):
+    X, y = few
+    place = broken(kind, X, y)
+    clf = XLDA().fit(X, y)
+    with pytest.raises(SourceError) as local:
+        XLDA().fit_source("parts", progress=False)
+    for asked in (lambda: fit("parts", workers=2), lambda: evaluate("parts", clf)):
+        with pytest.raises(SourceError) as caught:
+            asked()
+        text = str(caught.value)
+        assert type(caught.value) is type(local.value)
+        assert place in text
+        assert kind in text
+        assert "\x1b" not in text
+        assert "\n" not in text
+        assert len(text) < 300
+    assert place in told(capsys, "fit", "parts", "--out", "m.xlda", "--ray", "local")
+
+
+def test_a_dataset_that_cannot_be_learned_is_told_in_a_sentence(few):
+    X, y = few
+    rows = [{"embedding": x, "label": str(name)} for x, name in zip(X, y, strict=True)]
+    rows[5] = {**rows[5], "label": None}
+    with pytest.raises(SourceError, match=r"^a block of the dataset, row \d+: .*no label.*$"):
+        fit(ray.data.from_items(rows))
+    with pytest.raises(ValueError, match=r"^The dataset has no column 'label'; .*$"):
+        fit(ray.data.from_items([{"embedding": [1.0]}]))
 
 
 def test_an_error_of_a_source_goes_to_another_process_as_it_is():

@@ -16,17 +16,19 @@ from xlda._internal.arrays import Array
 from xlda._internal.progress import Progress
 from xlda.classifier import XLDA
 from xlda.extras._ray_cluster import is_dataset, limited_to, n_workers, ray_module, with_bars
+from xlda.extras._ray_problems import A_BLOCK, plain_errors, readable, refused
 from xlda.identity import BackboneIdentity
 from xlda.inputs import chosen_power, plain_array
 from xlda.parameters import check_parameters, learning_parameters
 from xlda.photos.parquet import common_backbone
-from xlda.sources import Source, SourceError, open_source
+from xlda.sources import Source, open_source
 from xlda.sources.formats import column_of_embeddings
 from xlda.sources.source import Batch, Position
 
 ARITY = 4  # models that are merged at once: as many as a worker has in memory, one after the other
 BLOCK_BYTES = 2**29  # of a dataset, learned between two times that a model comes and goes
 FIRST = 4096  # samples that the power is chosen by
+COLUMNS = ("embedding", "label")  # of a dataset
 Params = dict[str, Any]
 
 
@@ -41,20 +43,21 @@ def fitted(
             "rule='slda' depends on the order, so it cannot be learned in parts. Use rule='exact'."
         )
     work = _Work(params, workers or n_workers(cpus), cpus, batch_size, progress)
-    if is_dataset(source):
-        parts, backbone = work.of_dataset(source), None
-    else:
-        parts, backbone = work.of_source(open_source(_absolute(source)))
-    if not parts:
-        raise ValueError("fit got nothing to learn: there are no samples.")
-    whole = ray_module().get(work.merged(parts, backbone))
+    with plain_errors():
+        if is_dataset(source):
+            parts, backbone = work.of_dataset(source), None
+        else:
+            parts, backbone = work.of_source(open_source(absolute(source)))
+        if not parts:
+            raise ValueError("fit got nothing to learn: there are no samples.")
+        whole = ray_module().get(work.merged(parts, backbone))
     return XLDA.from_bytes(whole)
 
 
-def _absolute(source: Any) -> Any:
+def absolute(source: Any) -> Any:
     """The same place for a worker, whose folder is another one."""
     if isinstance(source, list | tuple):
-        return type(source)(_absolute(one) for one in source)
+        return type(source)(absolute(one) for one in source)
     return os.path.abspath(source) if isinstance(source, str | os.PathLike) else source  # noqa: PTH100
 
 
@@ -68,16 +71,13 @@ class _Work:
 
     def of_source(self, source: Source) -> tuple[list[Any], BackboneIdentity | None]:
         """Models of all samples of a source, one a worker; and what made these, if the files say."""
-        params = self._params
-        stretches, backbone = self._run(_shared_out, source, self._workers)
+        stretches, backbone = self._run(shared_out, source, self._workers)
         if not stretches:
             return [], backbone
-        if params.get("power", "auto") == "auto":
-            params = {**params, "power": self._run(_power_of_source, stretches[0], params)}
+        power, width = self._run(_start_of_source, stretches[0], self._params)
+        params = _of_a_part(self._params, power)
         learn = self._task(learned_source)
-        parts = [
-            learn.remote(stretch, _of_a_part(params), self._batch_size, self._cpus) for stretch in stretches
-        ]
+        parts = [learn.remote(stretch, params, width, self._batch_size, self._cpus) for stretch in stretches]
         with Progress(source.n_samples, self._progress) as bar:
             n_samples = {part: stretch.n_samples() for part, stretch in zip(parts, stretches, strict=True)}
             for part in self._as_they_end(parts):
@@ -86,15 +86,16 @@ class _Work:
 
     def of_dataset(self, dataset: Any) -> list[Any]:
         """Models of all rows of a dataset, one a worker, which has learned some blocks after the other."""
-        params, chains, turn = self._params, [None] * self._workers, 0
+        params, width, chains, turn = self._params, 0, [None] * self._workers, 0
         learn = self._task(learned_blocks)
         for blocks in _groups(dataset, self._progress):
-            if params.get("power", "auto") == "auto":
-                params = {**params, "power": self._run(_power_of_block, blocks[0], params)}
+            if not width:
+                power, width = self._run(_start_of_block, blocks[0], params)
+                params = _of_a_part(params, power)
             last = chains[turn]
             if last is not None:
                 self._ray.wait([last], fetch_local=False)  # no more blocks than are being learned
-            chains[turn] = learn.remote(_of_a_part(params), self._batch_size, self._cpus, last, *blocks)
+            chains[turn] = learn.remote(params, width, self._batch_size, self._cpus, last, *blocks)
             turn = (turn + 1) % self._workers
         return [part for part in chains if part is not None]
 
@@ -118,9 +119,9 @@ class _Work:
             yield from done
 
 
-def _of_a_part(params: Params) -> Params:
+def _of_a_part(params: Params, power: float | None) -> Params:
     """Parameters of a partial model: what is kept for ever is only known at the end."""
-    return {**params, "covariance": "plastic"}
+    return {**params, "power": power, "covariance": "plastic"}
 
 
 def _groups(dataset: Any, progress: bool) -> Iterator[list[Any]]:
@@ -141,29 +142,30 @@ def _groups(dataset: Any, progress: bool) -> Iterator[list[Any]]:
 
 
 def _needed(table: Any) -> Any:
-    missing = [name for name in ("embedding", "label") if name not in table.column_names]
-    if missing:
-        raise ValueError(f"The dataset has no column {missing[0]!r}; it has {table.column_names}.")
-    return table.select(["embedding", "label"])
+    """The columns that are learned; where one is missing, whoever learns them says so."""
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    return table if missing else table.select(list(COLUMNS))
 
 
 # -- what workers do
 
 
-def _shared_out(source: Source, n: int) -> tuple[list[Source], BackboneIdentity | None]:
+def shared_out(source: Source, n: int) -> tuple[list[Source], BackboneIdentity | None]:
     """Stretches of a source, and its backbone: a worker reads what the files say of themselves."""
     return source.split(n), common_backbone([file for file in source.files if file])
 
 
-def learned_source(source: Source, params: Params, batch_size: int, cpus: int) -> Array:
+def learned_source(source: Source, params: Params, width: int, batch_size: int, cpus: int) -> Array:
     """A model of all samples of a source, as bytes."""
-    return _in_bytes(_learned(XLDA(**params), source.batches(batch_size), cpus))
+    return _in_bytes(_learned(XLDA(**params), source.batches(batch_size), width, cpus))
 
 
-def learned_blocks(params: Params, batch_size: int, cpus: int, model: Array | None, *blocks: Any) -> Array:
+def learned_blocks(
+    params: Params, width: int, batch_size: int, cpus: int, model: Array | None, *blocks: Any
+) -> Array:
     """The model, or a new one, that has learned these blocks of a dataset as well."""
     clf = XLDA(**params) if model is None else XLDA.from_bytes(model)
-    return _in_bytes(_learned(clf, _batches(blocks, batch_size), cpus))
+    return _in_bytes(_learned(clf, _batches(blocks, batch_size), width, cpus))
 
 
 def merged_models(cpus: int, *models: Array) -> Array:
@@ -190,41 +192,58 @@ def _merged(cpus: int, models: Iterable[Array]) -> XLDA:
     return clf
 
 
-def _learned(clf: XLDA, batches: Iterable[Batch], cpus: int) -> XLDA:
-    try:
-        with limited_to(cpus):
-            for batch in batches:
+def _learned(clf: XLDA, batches: Iterable[Batch], width: int, cpus: int) -> XLDA:
+    expected = XLDA()  # which no model of this worker has to have learned from
+    expected.n_features_in_ = width
+    with limited_to(cpus):
+        for batch in readable(batches):
+            try:
+                plain_array(expected, batch.embeddings)
                 clf._learn_batch(batch)
-    except SourceError as error:  # whose own message says how a local run goes on
-        place = error.position
-        raise ValueError(f"{place.file or 'The dataset'}, row {place.row}: {error.__cause__}") from None
+            except ValueError as error:
+                raise refused(batch, getattr(error, "problem", error)) from None
     return clf
 
 
 def _batches(blocks: Iterable[Any], size: int) -> Iterator[Batch]:
     for block in blocks:
         for start in range(0, block.num_rows, size):
-            embeddings, labels = arrays_of(block.slice(start, size))
-            yield Batch(embeddings, labels, Position("", start), Position("", start + len(embeddings)))
+            yield batch_of(block.slice(start, size), start)
 
 
-def arrays_of(table: Any) -> tuple[Array, Array]:
-    """Embeddings (n, d) and labels (n,) of an Arrow table."""
+def batch_of(table: Any, start: int = 0) -> Batch:
+    """Embeddings (n, d) and labels (n,) of an Arrow table, which is the part from `start` on of a block."""
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise ValueError(f"The dataset has no column {missing[0]!r}; it has {table.column_names}.")
+    labels = table.column("label").combine_chunks().to_numpy(zero_copy_only=False)
+    end = Position(A_BLOCK, start + table.num_rows)
+    return Batch(embeddings_of(table), labels, Position(A_BLOCK, start), end)
+
+
+def embeddings_of(table: Any) -> Array:
+    """Embeddings (n, d) of an Arrow table."""
     column = table.column("embedding").combine_chunks()
     if hasattr(column, "value_lengths"):
-        embeddings = column_of_embeddings(column, "embedding")
-    else:  # a tensor of Ray's
-        embeddings = np.stack(column.to_numpy(zero_copy_only=False))
-    return embeddings, table.column("label").combine_chunks().to_numpy(zero_copy_only=False)
+        return column_of_embeddings(column, "embedding")
+    return np.stack(column.to_numpy(zero_copy_only=False))  # a tensor of Ray's
 
 
-def _power_of_source(source: Source, params: Params) -> float | None:
-    first = next(source.batches(FIRST))
-    return chosen_power("auto", plain_array(XLDA(**params), first.embeddings, 0))
+def _start_of_source(source: Source, params: Params) -> tuple[float | None, int]:
+    return _start(next(readable(source.batches(FIRST))), params)
 
 
-def _power_of_block(block: Any, params: Params) -> float | None:
-    return chosen_power("auto", plain_array(XLDA(**params), arrays_of(block.slice(0, FIRST))[0], 0))
+def _start_of_block(block: Any, params: Params) -> tuple[float | None, int]:
+    return _start(batch_of(block.slice(0, FIRST)), params)
+
+
+def _start(first: Batch, params: Params) -> tuple[float | None, int]:
+    """The power that all workers take, and the width that all embeddings have: those of the first."""
+    try:
+        X = plain_array(XLDA(**params), first.embeddings)
+    except ValueError as error:
+        raise refused(first, error) from None
+    return chosen_power(params.get("power", "auto"), X), X.shape[1]
 
 
 def _in_bytes(clf: XLDA) -> Array:

@@ -13,6 +13,8 @@ from typing import Any
 
 from xlda._internal.extras import needs
 from xlda.extras._ray_cluster import ray_data
+from xlda.sources import SourceError
+from xlda.sources.source import Position
 
 
 def tables_at(place: str | os.PathLike[str]) -> list[str]:
@@ -31,12 +33,33 @@ def n_groups(table: str) -> int:
         return int(file.num_row_groups)
 
 
-def rows_at(source: Any) -> Any:
-    """A dataset of all rows of Parquet files."""
+def files_at(source: Any) -> list[str]:
+    """Parquet files at some places; none at all is an error."""
     places = source if isinstance(source, list | tuple) else [source]
     tables = [table for place in places for table in tables_at(place)]
     if not tables:
         raise FileNotFoundError(f"No Parquet files in {source!r}.")
+    return tables
+
+
+def check_columns(tables: list[str], n_features: int) -> None:
+    """Refuse files without embeddings, or with such of another width, as far as their schemas tell."""
+    for table in tables:
+        with parquet_file(table) as file:
+            schema = file.schema_arrow
+        width = n_features
+        if "embedding" in schema.names:
+            width = getattr(schema.field("embedding").type, "list_size", n_features)
+            problem = f"embeddings of {width} features; the model has {n_features}. Use the same backbone."
+        else:
+            names = ", ".join(map(repr, schema.names))
+            problem = f"no column 'embedding'; it has {names or 'none'}."
+        if width != n_features or "embedding" not in schema.names:
+            raise SourceError(Position(table, 0), problem, resumable=False)
+
+
+def rows_of(tables: list[str]) -> Any:
+    """A dataset of all rows of Parquet files."""
     groups = [{"file": table, "group": group} for table in tables for group in range(n_groups(table))]
     given = ray_data().from_items(groups, override_num_blocks=len(groups))
     return given.map_batches(_read, batch_size=1, batch_format="numpy")

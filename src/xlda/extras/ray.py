@@ -23,7 +23,7 @@ from xlda.classifier import XLDA
 from xlda.extras._ray_cluster import connect, ray_module
 from xlda.extras._ray_embed import EmbedOrder, embedded, n_photos
 from xlda.extras._ray_fit import fitted
-from xlda.extras._ray_predict import Compares, ModelOrFile, Predicts, compared, mapped
+from xlda.extras._ray_predict import ModelOrFile, evaluated, predicted
 from xlda.photos.embedding import OnError
 from xlda.photos.parquet import Summary
 
@@ -104,9 +104,10 @@ def predict(source: Any, model: ModelOrFile, *, k: int = 1, workers: int | None 
 
     It is made as it is read; its `write_parquet` stores it. With `k`, both columns have the `k` best.
     `source` are Parquet files or a dataset with a column "embedding"; all other columns are kept. `model` is
-    a classifier, or a file.
+    a classifier, or a file. Files of another backbone than the model's, or of another width, are refused at
+    once; what is wrong in a row is an error of Ray's, when that row is read.
     """
-    return mapped(source, Predicts, model, workers, cpus, k)
+    return predicted(source, model, k, workers, cpus)
 
 
 def evaluate(
@@ -114,9 +115,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """How often the label of a sample is the best, or among the `k` best: samples, accuracy, and by class.
 
-    `source` and `model` are as in `predict`; there is a column "label".
+    `source` and `model` are as in `predict`; there is a column "label", which all rows have.
     """
-    return compared(mapped(source, Compares, model, workers, cpus, k), k)
+    return evaluated(source, model, k, workers, cpus)
 
 
 ray_module()  # an ImportError that says what to install, rather than one at the first call
