@@ -483,3 +483,10 @@ def test_an_error_of_a_source_goes_to_another_process_as_it_is():
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again), again.position) == (SourceError, str(caught.value), ("", 0))
     assert "go on with resume" in str(again)
+
+
+def test_an_actor_that_cannot_begin_says_why(shop, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^No backbone 'nonesuch'"):
+        embed(shop, tmp_path / "out", backbone="nonesuch")
+    with pytest.raises(ValueError, match=r"^Photos are in a column bytes"):
+        embed(ray.data.from_items([{"x": 1}]), tmp_path / "out")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xlda.extras._ray_cluster import for_dataset, is_dataset, n_workers, ray_data, with_bars
+from xlda.extras._ray_problems import EXPECTED, packed, unpacked
 from xlda.extras._ray_tables import n_groups, parquet_file, tables_at
-from xlda.photos.decoding import BadImage
 from xlda.photos.embedding import OnError, check_on_error
 from xlda.photos.finding import Photo, find_photos
 from xlda.photos.parquet import DType, Summary
@@ -72,8 +72,7 @@ def _summed(made: Any, progress: Callable[[int], object], check: Callable[[set[s
     summary, names = Summary(0, 0, []), set()
     for row in with_bars(made, False).iter_rows():
         if row["error"]:
-            is_photo, text = json.loads(row["error"])
-            raise BadImage(text) if is_photo else ValueError(text)
+            raise unpacked(row["error"])
         skipped = [(Photo(Path(path), label), why) for path, label, why in json.loads(row["skipped"])]
         n_new = 0 if row["was_there"] else row["n_embedded"]
         summary = Summary(
@@ -155,25 +154,38 @@ class EmbedsParts:
 
         from xlda import backbones
 
-        self._wanted = wanted
-        self._backbone = backbones.load(wanted.backbone, threads=wanted.cpus, **wanted.options)
-        self._backbone.embed_one(Image.new("RGB", (64, 64)))  # now, so that the first part takes no longer
+        self._wanted, self._problem = wanted, None
+        try:
+            self._backbone = backbones.load(wanted.backbone, threads=wanted.cpus, **wanted.options)
+            self._backbone.embed_one(
+                Image.new("RGB", (64, 64))
+            )  # now, so that the first part takes no longer
+        except EXPECTED as problem:  # told as those of a part are
+            self._problem = problem
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Make the part that is described in `row`."""
         name, photos, table, group = json.loads(row["part"])
-        if not table:
-            part = PartContents.of_files([Photo(Path(path), label) for path, label in photos])
-        else:
+
+        def part() -> PartContents:
+            if not table:
+                return PartContents.of_files([Photo(Path(path), label) for path, label in photos])
             with parquet_file(table) as file:
                 rows = file.read_row_group(group)
-            part = contents_of(rows, Path(table), f"{table}, group {group}")
-        return self._made(part, name)
+            return contents_of(rows, Path(table), f"{table}, group {group}")
 
-    def _made(self, part: PartContents, name: str) -> dict[str, Any]:
-        wanted, began, error = self._wanted, time.time(), ""
-        done = PartSummary(Path(name), 0, False, [])
+        return self._made(part, lambda part: name)
+
+    def _made(
+        self, opened: Callable[[], PartContents], named: Callable[[PartContents], str]
+    ) -> dict[str, Any]:
+        wanted, began, name, error = self._wanted, time.time(), "", b""
+        done = PartSummary(Path(), 0, False, [])
         try:
+            if self._problem is not None:
+                raise self._problem
+            part = opened()
+            name = named(part)
             done = embed_part(
                 part,
                 self._backbone,
@@ -184,8 +196,8 @@ class EmbedsParts:
                 dtype=wanted.dtype,
                 overwrite=wanted.overwrite,
             )
-        except (BadImage, OSError, ValueError) as problem:  # told once, by whoever asked for all this
-            error = json.dumps([isinstance(problem, BadImage), str(problem)])
+        except EXPECTED as problem:  # told once, by whoever asked for all this
+            error = packed(problem)
         skipped = [[str(photo.path), photo.label, why] for photo, why in done.skipped]
         return {
             "file": name,
@@ -203,10 +215,13 @@ class EmbedsRows(EmbedsParts):
 
     def __call__(self, table: Any) -> dict[str, list[Any]]:
         """Make one part of all rows of a table."""
-        part = contents_of(table, None, "row")
-        said = json.dumps([[str(photo.path), photo.label] for photo in part.photos])
-        digest = hashlib.sha256(said.encode()).hexdigest()[:24]
-        return {name: [value] for name, value in self._made(part, f"part-{digest}.parquet").items()}
+        made = self._made(lambda: contents_of(table, None, "row"), _name_of_rows)
+        return {name: [value] for name, value in made.items()}
+
+
+def _name_of_rows(part: PartContents) -> str:
+    said = json.dumps([[str(photo.path), photo.label] for photo in part.photos])
+    return f"part-{hashlib.sha256(said.encode()).hexdigest()[:24]}.parquet"
 
 
 def contents_of(table: Any, file: Path | None, name: str) -> PartContents:
