@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -490,3 +492,15 @@ def test_an_actor_that_cannot_begin_says_why(shop, tmp_path):
         embed(shop, tmp_path / "out", backbone="nonesuch")
     with pytest.raises(ValueError, match=r"^Photos are in a column bytes"):
         embed(ray.data.from_items([{"x": 1}]), tmp_path / "out")
+
+
+def test_an_address_where_nothing_listens_is_told_soon(few):
+    write_table("parts/0.parquet", *few)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        command = [sys.executable, "-c", START, "fit", "parts", "--out", "m.xlda", "--ray", address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert address in done.stderr

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from xlda._internal.extras import needs
 
 HERE = "local"  # an address: this machine, for as long as this process runs
+PATIENCE = 10.0  # seconds for a connection to the head of a cluster
 
 
 def ray_module() -> Any:
@@ -41,12 +44,33 @@ def connect(address: str) -> None:
     """
     ray = ray_module()
     if not ray.is_initialized():
+        _refuse_silent(address)
         ray.init(
             address=address,
             include_dashboard=False if address == HERE else None,
             logging_level=logging.WARNING,
             log_to_driver=False,
         )
+
+
+def _refuse_silent(address: str) -> None:
+    """An error where nothing listens at a host and port, for which Ray would wait for minutes."""
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS", address)  # as Ray does
+    try:
+        place = urlsplit(address if "://" in address else f"//{address}")
+        host, port = place.hostname, place.port
+    except ValueError:
+        return  # no address at all, as Ray will say
+    if host is None or port is None:
+        return
+    try:
+        socket.create_connection((host, port), timeout=PATIENCE).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"No Ray cluster can be reached at {address}: {error.strerror or error}. Give the address that "
+            "`ray start --head` printed, auto on a machine of the cluster, or local for this machine alone."
+        ) from None
 
 
 def n_workers(cpus: int) -> int:
