@@ -52,7 +52,8 @@ sees the same folders.
   told by name.
 - **Learning.** Every worker learns a stretch of the samples and gives its model as bytes; these are merged
   four at a time. Nothing is shuffled. A worker that is lost has its stretch done again by another. A dataset
-  of Ray is learned as its blocks come.
+  of Ray is learned as its blocks come; `fit(dataset, backbone=...)` says what made its embeddings, as files
+  say themselves, and without it the model has no backbone to recognise photos by.
 - **The same.** Counts are those of a local run exactly, means and covariance to rounding; `tests/test_ray.py`
   holds it to that, also with a worker killed in the middle."""
 HEADING = """\

@@ -504,3 +504,15 @@ def test_an_address_where_nothing_listens_is_told_soon(few):
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert address in done.stderr
+
+
+def test_a_dataset_is_of_the_backbone_that_is_said(few):
+    X, y = few
+    one = write_embedded("one/0.parquet", X, y, views=1)
+    other = write_embedded("two/0.parquet", X, y, views=2)
+    dataset = ray.data.read_parquet(str(Path("one").absolute()))
+    assert fit(dataset).backbone_ is None
+    assert fit(dataset, backbone=one).backbone_ == one
+    assert fit("one", backbone=one).backbone_ == one
+    with pytest.raises(OtherBackboneError, match="views 2"):
+        fit("one", backbone=other)

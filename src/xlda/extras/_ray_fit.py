@@ -33,9 +33,16 @@ Params = dict[str, Any]
 
 
 def fitted(
-    source: Any, workers: int | None, cpus: int, batch_size: int, progress: bool, params: Params
+    source: Any,
+    backbone: BackboneIdentity | None,
+    workers: int | None,
+    cpus: int,
+    batch_size: int,
+    progress: bool,
+    params: Params,
 ) -> XLDA:
     """What `xlda.extras.ray.fit` says."""
+    backbone = BackboneIdentity.from_json(backbone)
     clf = XLDA(**params)
     check_parameters(clf)
     if clf.rule != "exact":
@@ -45,9 +52,9 @@ def fitted(
     work = _Work(params, workers or n_workers(cpus), cpus, batch_size, progress)
     with plain_errors():
         if is_dataset(source):
-            parts, backbone = work.of_dataset(source), None
+            parts = work.of_dataset(source)
         else:
-            parts, backbone = work.of_source(open_source(absolute(source)))
+            parts, backbone = work.of_source(open_source(absolute(source)), backbone)
         if not parts:
             raise ValueError("fit got nothing to learn: there are no samples.")
         whole = ray_module().get(work.merged(parts, backbone))
@@ -69,9 +76,14 @@ class _Work:
         self._params, self._workers, self._cpus = params, workers, cpus
         self._batch_size, self._progress = batch_size, progress
 
-    def of_source(self, source: Source) -> tuple[list[Any], BackboneIdentity | None]:
-        """Models of all samples of a source, one a worker; and what made these, if the files say."""
+    def of_source(
+        self, source: Source, said: BackboneIdentity | None
+    ) -> tuple[list[Any], BackboneIdentity | None]:
+        """Models of all samples of a source, one a worker; and what made these, if files say, or `said`."""
         stretches, backbone = self._run(shared_out, source, self._workers)
+        if said is not None:
+            said.check_same(backbone, "The model")
+            backbone = said
         if not stretches:
             return [], backbone
         power, width = self._run(_start_of_source, stretches[0], self._params)

@@ -24,6 +24,7 @@ from xlda.extras._ray_cluster import connect, ray_module
 from xlda.extras._ray_embed import EmbedOrder, embedded, n_photos
 from xlda.extras._ray_fit import fitted
 from xlda.extras._ray_predict import ModelOrFile, evaluated, predicted
+from xlda.identity import BackboneIdentity
 from xlda.photos.embedding import OnError
 from xlda.photos.parquet import Summary
 
@@ -84,6 +85,7 @@ def embed(
 def fit(
     source: Any,
     *,
+    backbone: BackboneIdentity | None = None,
     workers: int | None = None,
     cpus: int = 1,
     batch_size: int = 4096,
@@ -95,8 +97,11 @@ def fit(
     `source` is what `xlda.open_source` takes, files that all machines see; or a dataset of Ray with columns
     "embedding" and "label". `workers` with `cpus` each learn a stretch of it, and their models are merged, a
     few at once. This process holds one model, and its bytes while they are read.
+
+    Files that `embed` made say by which backbone, and the model remembers it; a dataset does not. `backbone`
+    says it instead: the `identity` of a loaded one, or what `xlda.photos.embedding_info` says of a file.
     """
-    return fitted(source, workers, cpus, batch_size, progress, params)
+    return fitted(source, backbone, workers, cpus, batch_size, progress, params)
 
 
 def predict(source: Any, model: ModelOrFile, *, k: int = 1, workers: int | None = None, cpus: int = 1) -> Any:
