@@ -516,3 +516,20 @@ def test_a_dataset_is_of_the_backbone_that_is_said(few):
     assert fit("one", backbone=one).backbone_ == one
     with pytest.raises(OtherBackboneError, match="views 2"):
         fit("one", backbone=other)
+
+
+def test_a_folder_of_embeddings_is_learned_without_ray_too(few, capsys):
+    from PIL import Image
+
+    X, y = few
+    write_embedded("parts/0.parquet", X[:90], y[:90], views=2)
+    backbone = write_embedded("parts/1.parquet", X[90:], y[90:], views=2)
+    assert run(["fit", "parts", "--out", "m.xlda"]) == 0
+    assert "m.xlda: 200 samples of 5 classes" in capsys.readouterr().out
+    assert xlda.load("m.xlda").backbone_ == backbone
+    assert told(capsys, "fit", ".", "--out", "n.xlda").startswith("No photos in .")
+    for label in ("kiwi", "apple"):
+        Path("parts", label).mkdir()
+        Image.new("RGB", (40, 40), "green" if label == "kiwi" else "red").save(f"parts/{label}/1.jpg")
+    assert run(["fit", "parts", "--out", "photos.xlda"]) == 0
+    assert "photos.xlda: 2 samples of 2 classes" in capsys.readouterr().out  # as before
