@@ -527,6 +527,9 @@ def test_a_folder_of_embeddings_is_learned_without_ray_too(few, capsys):
     assert run(["fit", "parts", "--out", "m.xlda"]) == 0
     assert "m.xlda: 200 samples of 5 classes" in capsys.readouterr().out
     assert xlda.load("m.xlda").backbone_ == backbone
+    for command in ("evaluate", "predict", "learn"):
+        assert run([command, "m.xlda", "parts"]) == 0, command
+    assert xlda.load("m.xlda").class_count_.sum() == 400
     assert told(capsys, "fit", ".", "--out", "n.xlda").startswith("No photos in .")
     for label in ("kiwi", "apple"):
         Path("parts", label).mkdir()

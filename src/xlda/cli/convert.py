@@ -12,7 +12,14 @@ from xlda._internal.built_in import BUILT_IN
 from xlda.cli import options
 from xlda.cli.console import counted, say, say_json
 from xlda.cli.models import n_samples, named_backbone, refuse_existing, written
-from xlda.cli.samples import Input, InputSource, are_embeddings, from_files, from_photos
+from xlda.cli.samples import (
+    Input,
+    InputSource,
+    are_embeddings,
+    from_files,
+    from_photos,
+    with_files_of_folders,
+)
 
 if TYPE_CHECKING:
     from xlda.backbones import Backbone
@@ -110,6 +117,7 @@ def convert(
 
 
 def _given(where: list[str], network: Backbone | None, on_error: OnError) -> Input:
+    where = with_files_of_folders(where)
     if are_embeddings(where):
         found = from_files(where, None)
         if network is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,10 +12,12 @@ from xlda.cli.choice import Choice
 from xlda.cli.console import counted, say, say_json
 from xlda.cli.labels import tell_of_look_alikes
 from xlda.cli.models import n_samples, named_backbone, refuse_existing, written
-from xlda.cli.samples import are_embeddings, from_files, from_photos
-from xlda.sources import FORMATS, open_source
+from xlda.cli.samples import are_embeddings, from_files, from_photos, with_files_of_folders
+from xlda.sources import open_source
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xlda.classifier import XLDA
 
 
@@ -91,7 +92,7 @@ def fit(
         return
     clf = xlda.XLDA(**given)
     choice = Choice(only, without, of_folders=len(where) > 1)
-    where = _with_files_of_folders(where)
+    where = with_files_of_folders(where)
     if are_embeddings(where):
         if backbone is not None or size is not None or views is not None or cut_head:
             raise typer.BadParameter(
@@ -104,28 +105,6 @@ def fit(
         clf.partial_fit(batch.embeddings, batch.labels)
     clf.backbone_ = samples.identity
     _finish(clf, out, overwrite, json)
-
-
-def _with_files_of_folders(where: list[str]) -> list[str]:
-    """The places, with the files in the place of a folder of embeddings, as `xlda embed --ray` writes it."""
-    return [
-        file
-        for one in where
-        for file in (open_source(one).files if _is_folder_of_embeddings(Path(one)) else [one])
-    ]
-
-
-def _is_folder_of_embeddings(place: Path) -> bool:
-    """Whether files of embeddings are right in this folder, and no photos are in it."""
-    from xlda.photos.finding import find_photos
-
-    if not place.is_dir() or not any(file.suffix.lower() in FORMATS for file in place.iterdir()):
-        return False
-    try:
-        find_photos(place)
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _on_ray(where: list[str], address: str, params: dict[str, Any]) -> XLDA:

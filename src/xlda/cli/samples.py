@@ -103,6 +103,28 @@ def are_embeddings(where: list[str]) -> bool:
     return all(known)
 
 
+def with_files_of_folders(where: list[str]) -> list[str]:
+    """The places, with the files in the place of a folder of embeddings, as `xlda embed --ray` writes it."""
+    return [
+        file
+        for one in where
+        for file in (open_source(one).files if _is_folder_of_embeddings(Path(one)) else [one])
+    ]
+
+
+def _is_folder_of_embeddings(place: Path) -> bool:
+    """Whether files of embeddings are right in this folder, and no photos are in it."""
+    from xlda.photos.finding import find_photos
+
+    if not place.is_dir() or not any(file.suffix.lower() in FORMATS for file in place.iterdir()):
+        return False
+    try:
+        find_photos(place)
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def for_model(
     where: list[str],
     recognizer: Recognizer,
@@ -114,6 +136,7 @@ def for_model(
 
     Without a choice, labels are not looked for.
     """
+    where = with_files_of_folders(where)
     if not are_embeddings(where):
         return from_photos(where, recognizer.backbone, on_error, choice)
     if name is not None:
