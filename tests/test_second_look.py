@@ -13,6 +13,7 @@ import xlda
 from test_model_file import contents, craft
 from xlda import XLDA
 from xlda._internal import growing
+from xlda.calibration.parameter_trial import ParameterTrial
 from xlda.errors import DamagedFileError
 from xlda.head.second_look import CANDIDATES, NEAREST, PRIOR, SecondLook
 from xlda.moments import Moments
@@ -430,3 +431,26 @@ def test_a_trial_says_whether_it_helps(samples, rng):
     assert "a second look helps" in str(found)
     alike = rng.standard_normal((40, 24))[y] + rng.standard_normal(X.shape)
     assert XLDA().fit(alike, y).assess(try_second_look=16).second_look.helps is not True
+
+
+@pytest.mark.parametrize("name", ["try_second_look", "try_lift"])
+@pytest.mark.parametrize("wrong", [0, -1, 16.0, "16", np.nan, True, 10**6])
+def test_what_cannot_be_tried_is_refused_as_fit_does(name, wrong, clf):
+    with pytest.raises(ValueError, match=rf"^{name} is None or a whole number from 1 to [\d,]+; got"):
+        clf.assess(**{name: wrong})
+
+
+def test_more_rows_than_a_classifier_may_have_are_not_tried(clf):
+    with pytest.raises(ValueError, match="from 1 to 1,024; got 4096"):
+        clf.assess(try_second_look=4096)
+    assert clf.assess(try_second_look=np.int64(2)).second_look.value == 2
+
+
+def test_a_verdict_is_what_its_interval_shows():
+    helps = ParameterTrial("second_look", 16, 0.5, 0.52, 0.0003, 0.04, 300, 12)
+    assert helps.helps
+    assert "(+0.03 to +4.00 points)" in str(helps)
+    harms = ParameterTrial("lift", 16, 0.52, 0.5, -0.04, -0.0003, 300, 12)
+    assert "does harm" in str(harms)
+    assert "(-4.00 to -0.03 points)" in str(harms)
+    assert "(-1.0 to +2.0 points)" in str(ParameterTrial("lift", 16, 0.5, 0.505, -0.01, 0.02, 300, 12))

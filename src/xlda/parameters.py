@@ -65,8 +65,7 @@ def _centre_number(centre: Any) -> int | None:
 def check_lift(estimator: Any) -> None:
     """Refuse a lift that is none."""
     lift, seed, centre = estimator.lift, estimator.lift_seed, estimator.lift_centre
-    if lift is not None and not (_is_whole(lift) and 1 <= lift <= MOST_FEATURES):
-        raise ValueError(f"lift is None or a whole number from 1 to {MOST_FEATURES:,}; got {lift!r}.")
+    check_features(lift)
     if not (_is_whole(seed) and 0 <= seed < 2**63):
         raise ValueError(f"lift_seed is a whole number of at least 0, below 2**63; got {seed!r}.")
     if centre is not None:
@@ -82,11 +81,20 @@ def check_second_look(estimator: Any) -> None:
     n_rows = estimator.second_look
     if n_rows is None:
         return
-    if not (_is_whole(n_rows) and 1 <= n_rows <= MOST_ROWS):
-        raise ValueError(f"second_look is None or a whole number from 1 to {MOST_ROWS:,}; got {n_rows!r}.")
+    check_rows(n_rows)
     for name, needed in (("model", "bayes"), ("rule", "exact"), ("lift", None)):
         if getattr(estimator, name) != needed:
             raise ValueError(f"second_look needs {name}={needed!r}; got {getattr(estimator, name)!r}.")
+
+
+def check_features(n_features: Any, name: str = "lift") -> None:
+    """Refuse what is no number of random features; `name` is that of the parameter."""
+    _check_number(name, n_features, MOST_FEATURES)
+
+
+def check_rows(n_rows: Any, name: str = "second_look") -> None:
+    """Refuse what is no number of rows for a second look; `name` is that of the parameter."""
+    _check_number(name, n_rows, MOST_ROWS)
 
 
 def lift_for(estimator: Any, n_inputs: int) -> Lift | None:
@@ -134,6 +142,11 @@ def check_mergeable(mine: Any, theirs: Any) -> None:
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} is one of {choices}; got {value!r}.")
+
+
+def _check_number(name: str, value: Any, most: int) -> None:
+    if value is not None and not (_is_whole(value) and 1 <= value <= most):
+        raise ValueError(f"{name} is None or a whole number from 1 to {most:,}; got {value!r}.")
 
 
 def _is_whole(value: Any) -> bool:

@@ -20,6 +20,7 @@ N_FOLDS = 3
 FEWEST = 200  # samples; of fewer nothing is said
 FEWEST_CLASSES = 10
 FEWEST_OF_A_CLASS = 3  # samples, on average
+NEEDED = "that takes 200 kept samples or more, of ten classes or more, three of each on average"
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,27 @@ class ParameterTrial:
         measured = (
             f"{self.tried:.1%} right with {self.name}={self.value}, {self.plain:.1%} without, of "
             f"{self.n_samples:,} kept samples of {self.n_classes:,} classes, learned from these alone "
-            f"({100 * self.low:+.1f} to {100 * self.high:+.1f} points)"
+            f"({_in_points(self.low, self.high)} points)"
         )
         what = f"a {self.name.replace('_', ' ')}"
         said = {True: f"{what} helps", False: f"{what} does harm", None: f"{what}: no difference is seen"}
         return f"{said[self.helps]}: {measured}"
+
+
+def not_tried(name: str, why: str | None = None) -> str:
+    """A sentence for whoever wanted to try a parameter; without a reason, too few samples are kept."""
+    return f"a {name.replace('_', ' ')} was not tried: {why or NEEDED}"
+
+
+def _in_points(low: float, high: float) -> str:
+    """Two differences, with as many digits as it takes to tell both from none.
+
+    >>> _in_points(0.0003, 0.04), _in_points(-0.01, 0.02)
+    ('+0.03 to +4.00', '-1.0 to +2.0')
+    """
+    enough = (n for n in range(1, 8) if round(100 * low, n) and round(100 * high, n))
+    digits = next(enough, 1)
+    return f"{100 * low:+.{digits}f} to {100 * high:+.{digits}f}"
 
 
 def right(kept: Kept, lift: Lift | None = None, sketch_rows: int | None = None) -> Array:

@@ -30,6 +30,7 @@ from xlda.model import Model
 from xlda.moments import Moments
 from xlda.moments.trial import undone_afterwards
 from xlda.moments.view import MomentsView
+from xlda.parameters import check_features, check_rows
 from xlda.predictor.predictor import Predictor
 from xlda.upkeep import Scoring
 
@@ -131,6 +132,8 @@ class Calibrating(Predictor):
         much memory as such a classifier, and some seconds for a second look. Nothing is said where fewer than
         200 are kept, of fewer than ten classes, or of fewer than three a class.
         """
+        check_features(try_lift, "try_lift")
+        check_rows(try_second_look, "try_second_look")
         calibration, head = self._current_calibration(), self._current_head()
         if not head.knows_the_unknown:
             raise ValueError(
@@ -139,13 +142,15 @@ class Calibrating(Predictor):
         with self._locked("assess") as model:
             rows = np.flatnonzero(model.moments.counts[: head.n_rows])
             counts, learned = model.moments.counts_of(rows), model.moments.weight_learned
-            kept = model.moments.kept.samples() if try_lift or try_second_look else None
+            is_to_try = try_lift is not None or try_second_look is not None
+            kept = model.moments.kept.samples() if is_to_try else None
         found = Assessment.of(head, calibration, rows, counts, learned)
-        if kept is None:
-            return found
-        lift = ParameterTrial.of_lift(kept, Lift(head.n_inputs, try_lift)) if try_lift else None
-        second = ParameterTrial.of_second_look(kept, try_second_look) if try_second_look else None
-        return replace(found, lift=lift, second_look=second)
+        if kept is not None and try_lift is not None:
+            lift = Lift(head.n_inputs, int(try_lift))
+            found = replace(found, lift=ParameterTrial.of_lift(kept, lift))
+        if kept is not None and try_second_look is not None:
+            found = replace(found, second_look=ParameterTrial.of_second_look(kept, int(try_second_look)))
+        return found
 
     def _labels_without(
         self,
