@@ -478,6 +478,33 @@ def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
     assert "rare" in text
 
 
+def test_inspect_tries_what_can_be_tried_and_says_where_it_cannot(call, tmp_path, monkeypatch, rng):
+    monkeypatch.chdir(tmp_path)
+    y = np.repeat(np.arange(12), 20)
+    X = (3 * rng.normal(size=(12, 8)))[y] + rng.normal(size=(len(y), 8))
+    np.savez("many.npz", embedding=X, label=np.char.mod("c%02d", y))
+    np.savez("few.npz", embedding=X[:100], label=np.char.mod("c%02d", y[:100]))
+    for name in ("many", "few"):
+        call("fit", f"{name}.npz", "-o", f"{name}.xlda")
+    tries = "--try-second-look", 4, "--try-lift", 32
+    assert "right with second_look=4" in call("inspect", "many.xlda", *tries)
+    text = " ".join(call("inspect", "few.xlda", *tries).split())
+    why = (
+        "was not tried: that takes 200 kept samples or more, of ten classes or more, three of each on average"
+    )
+    assert f"a second look {why}" in text
+    assert f"a lift {why}" in text
+    assert "not tried" not in call("inspect", "few.xlda")
+    for option, most in (("--try-second-look", "1,024"), ("--try-lift", "65,536")):
+        for wrong in (0, -1, 10**6):
+            name = option.removeprefix("--").replace("-", "_")
+            refused = " ".join(call("inspect", "many.xlda", option, wrong, expect=1).split())
+            assert f"{name} is None or a whole number from 1 to {most}; got {wrong}." in refused
+    call("fit", "many.npz", "-o", "lda.xlda", "--model", "lda")
+    text = " ".join(call("inspect", "lda.xlda", *tries[:2]).split())
+    assert "a second look was not tried: assess needs model='bayes'" in text
+
+
 def test_inspect_lists_licences(model, call):
     """The same with a model, but that of its backbone comes first."""
     listed = [work.name for work in THIRD_PARTY]

@@ -40,7 +40,6 @@ def inspect(
         int | None,
         typer.Option(
             "--try-lift",
-            min=1,
             help="Also try, on kept samples alone, what so many random features would bring, as 4096.",
             show_default=False,
         ),
@@ -49,7 +48,6 @@ def inspect(
         int | None,
         typer.Option(
             "--try-second-look",
-            min=1,
             help="The same for a second look with so many rows of each class, as 16.",
             show_default=False,
         ),
@@ -69,6 +67,8 @@ def inspect(
         return
     if model is None:
         raise typer.BadParameter("give a model file, or --licences.")
+    tries = {"second_look": try_second_look, "lift": try_lift}
+    check_tries(**tries)
     clf = xlda.load(model)
     backbone = clf.backbone_
     counts = clf.class_count_
@@ -90,7 +90,7 @@ def inspect(
         "confusable": confusable(clf, pairs),
         "few_samples": [{"label": names[i], "samples": whole(counts[i])} for i in scarce],
     }
-    expected = assessed(clf, try_lift, try_second_look)
+    expected, why_not = assessed(clf, **tries)
     result["expected"] = None if expected is None else asdict(expected)
     if json:
         say_json(result)
@@ -108,9 +108,10 @@ def inspect(
             ("file", _size(result["file_bytes"])),
         ],
     )
-    if expected is not None:
-        for line in (*str(expected).splitlines(), ""):
-            say(line)
+    lines = [] if expected is None else str(expected).splitlines()
+    lines += _not_tried(expected, tries, why_not)
+    for line in (*lines, "") if lines else ():
+        say(line)
     say_table(
         ("apart", "confusable", "with"),
         [(pair["distance"], *map(str, pair["labels"])) for pair in result["confusable"]],
@@ -126,12 +127,30 @@ def _lift(clf: XLDA) -> str:
     return lift if clf.second_look is None else f"{lift}second look {clf.second_look}, "
 
 
-def assessed(clf: XLDA, try_lift: int | None = None, try_second_look: int | None = None) -> Assessment | None:
-    """How good it is, where that can be told."""
+def _not_tried(expected: Assessment | None, tries: dict[str, int | None], why: str | None) -> list[str]:
+    """A line for each parameter that was to be tried, and could not be."""
+    from xlda.calibration.parameter_trial import not_tried
+
+    asked = [name for name, value in tries.items() if value is not None]
+    return [not_tried(name, why) for name in asked if getattr(expected, name, None) is None]
+
+
+def check_tries(second_look: int | None = None, lift: int | None = None) -> None:
+    """Refuse what cannot be tried, before anything is read."""
+    from xlda.parameters import check_features, check_rows
+
+    check_rows(second_look, "try_second_look")
+    check_features(lift, "try_lift")
+
+
+def assessed(
+    clf: XLDA, second_look: int | None = None, lift: int | None = None
+) -> tuple[Assessment | None, str | None]:
+    """How good it is, and what these would bring; or why that cannot be told."""
     try:
-        return clf.assess(try_lift, try_second_look)
-    except ValueError:
-        return None
+        return clf.assess(try_lift=lift, try_second_look=second_look), None
+    except ValueError as error:
+        return None, str(error)
 
 
 def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
