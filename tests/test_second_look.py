@@ -454,3 +454,97 @@ def test_a_verdict_is_what_its_interval_shows():
     assert "does harm" in str(harms)
     assert "(-4.00 to -0.03 points)" in str(harms)
     assert "(-1.0 to +2.0 points)" in str(ParameterTrial("lift", 16, 0.5, 0.505, -0.01, 0.02, 300, 12))
+
+
+def assert_same_look(clf, never, X, y, asked):
+    """Rows by hand, and answers as those of a classifier to which nothing was done."""
+    for label in np.unique(y).tolist():
+        found, weight = rows_of(clf, label)
+        assert weight == (y == label).sum()
+        np.testing.assert_allclose(found, by_hand(X, y, label), atol=2e-3)
+    np.testing.assert_array_equal(clf.predict(asked), never.predict(asked))
+    off = np.abs(clf.decision_function(asked) - never.decision_function(asked)).max(axis=1)
+    assert np.count_nonzero(off > 0.05) <= 2  # where rounding decides who is among the nearest
+
+
+@pytest.mark.parametrize("far", [0.0, 100.0])
+def test_what_was_removed_or_merged_comes_back_with_its_rows(far, samples):
+    X, y, asked, _ = samples
+    X, asked = X + np.float32(far), asked + np.float32(far)
+    never, clf = (XLDA(second_look=N_ROWS, power=None, renew=0).fit(X, y) for _ in range(2))
+    removed, merged = ((*clf.class_moments(label), clf.class_rows(label)) for label in (5, 7))
+    clf.remove_class(5).merge_classes(6, 7).predict(asked)
+    clf.restore_class(5, *removed).split_class(6, 7, *merged)
+    assert_same_look(clf, never, X, y, asked)
+    X, y = np.concatenate([X, X[:200] + 1]), np.concatenate([y, y[:200]])  # and goes on
+    for each in (clf, never):
+        each.partial_fit(X[-200:], y[-200:]).forget(X[:30], y[:30])
+    assert_same_look(clf, never, X[30:], y[30:], asked)
+
+
+def test_rows_come_apart_after_more_was_learned(samples):
+    X, y, asked, _ = samples
+    X, y = (np.concatenate([part[::2], part[1::2]]) for part in (X, y))
+    never, clf = (XLDA(second_look=N_ROWS, renew=0).fit(X[:-300], y[:-300]) for _ in range(2))
+    last = int(y[-1])  # of which samples come while it is a part of another
+    merged = *clf.class_moments(last), clf.class_rows(last)
+    clf.merge_classes(0, last).partial_fit(X[-300:], np.where(y[-300:] == last, 0, y[-300:]))
+    clf.split_class(0, last, *merged)
+    never.partial_fit(X[-300:], np.where(y[-300:] == last, 0, y[-300:]))
+    moved = np.concatenate([y[:-300], np.where(y[-300:] == last, 0, y[-300:])])
+    assert_same_look(clf, never, X, moved, asked)
+
+
+def test_a_class_whose_rows_nobody_knows_takes_them_from_no_other(samples, clf):
+    known, unknown = (clf.class_moments(label) for label in (5, 6))
+    clf.remove_class(6).restore_class(6, *unknown)
+    rows = clf.class_rows(6)
+    clf.merge_classes(5, 6)
+    assert not rows_of(clf, 5)[1]
+    clf.split_class(5, 6, *unknown, rows)
+    assert rows_of(clf, 5)[1] == known[0]
+    assert not rows_of(clf, 6)[1]
+
+
+def test_a_class_that_takes_over_all_samples_has_their_rows(samples, clf):
+    X, y = samples[:2]
+    clf.split_class(5, 50, *clf.class_moments(5))
+    np.testing.assert_allclose(rows_of(clf, 50)[0], by_hand(X, y, 5), atol=1e-4)
+    assert not rows_of(clf, 5)[1]
+    assert not clf._model.moments.sketches.sums[clf._model.labels.rows([5])].any()
+
+
+def test_a_view_stays_as_it_was_while_classes_come_back(samples, clf):
+    removed, merged = ((*clf.class_moments(label), clf.class_rows(label)) for label in (5, 7))
+    clf.remove_class(5).merge_classes(6, 7)
+    moments = clf._model.moments
+    before = moments.residuals_of(np.arange(40))
+    view = MomentsView(moments, with_covariance=True)
+    clf.restore_class(5, *removed).split_class(6, 7, *merged)
+    for now, then in zip(view.residuals_of(np.arange(40)), before, strict=True):
+        np.testing.assert_allclose(now, then, atol=1e-4)
+
+
+def test_rows_that_are_none_are_refused_and_change_nothing(samples, clf):
+    X, y, asked, _ = samples
+    count, mean = clf.class_moments(5)
+    rows = clf.class_rows(5)
+    clf.remove_class(5)
+    before = clf.decision_function(asked)
+    nowhere = np.full_like(rows.sums, np.nan)
+    for wrong in (
+        rows._replace(sums=rows.sums[1:]),
+        rows._replace(sums=nowhere),
+        rows._replace(signs=rows.sums),
+    ):
+        with pytest.raises(ValueError, match="rows are"):
+            clf.restore_class(5, count, mean, wrong)
+        with pytest.raises(ValueError, match="rows are"):
+            clf.split_class(6, 5, 3.0, mean, wrong)
+    with pytest.raises(TypeError, match="class_rows"):
+        clf.restore_class(5, count, mean, "rows")
+    np.testing.assert_array_equal(clf.decision_function(asked), before)
+    plain = XLDA().fit(X, y)
+    assert plain.class_rows(5) is None
+    plain.remove_class(5).restore_class(5, count, mean, rows)  # which has no use for them
+    assert plain.class_count_[5] == count

@@ -19,6 +19,7 @@ from xlda.moments import ForgetError, Moments
 from xlda.moments.blocks import check_has, restore, split
 from xlda.moments.comparison import same_rows
 from xlda.moments.sample_buffer import A_FEW, SampleBuffer
+from xlda.moments.sketches import SketchRows
 from xlda.upkeep import Scoring, Upkeep
 
 
@@ -207,7 +208,9 @@ class Model:
             self.labels.remove(other)
             self.upkeep.changed(np.array([kept, gone]), count)
 
-    def split(self, label: Label, new: Label, count: float, mean: Array) -> None:
+    def split(
+        self, label: Label, new: Label, count: float, mean: Array, sketch: SketchRows | None = None
+    ) -> None:
         """Make samples of a class, of which these are count and mean, a class of their own."""
         with self.lock, interrupt_afterwards():
             row = int(self.labels.rows([label])[0])
@@ -222,16 +225,16 @@ class Model:
                     f"Cannot take {error.taken:g} of class {label!r}: it has learned {error.have:g}."
                 ) from None
             made = self._row_for(new)
-            split(self.moments, row, made, count, mean)
+            split(self.moments, row, made, count, mean, sketch)
             self.upkeep.changed(np.array([row, made]), count)
 
-    def restore(self, label: Label, count: float, mean: Array) -> None:
+    def restore(self, label: Label, count: float, mean: Array, sketch: SketchRows | None = None) -> None:
         """Have a class again that was removed, with so many samples of this mean."""
         with self.lock, interrupt_afterwards():
             if label in self.labels and self.moments.counts_of(self.labels.rows([label]))[0] > 0:
                 raise ValueError(f"Class {label!r} has samples already.")
             row = self._row_for(label)
-            restore(self.moments, row, count, mean)
+            restore(self.moments, row, count, mean, sketch)
             self.upkeep.changed(np.array([row]), count)
 
     def _row_for(self, label: Label) -> int:

@@ -9,7 +9,7 @@ away again.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +20,31 @@ from xlda.moments.kept_samples import embedding_hashes
 
 AT_ONCE = 2048  # samples
 NOT_ALL = 1e-6  # of the count of a class: if so much is missing, the rows are not those of all its samples
+
+
+class SketchRows(NamedTuple):
+    """The rows of one class wherever it goes: sums of samples as they are learned, not less an origin."""
+
+    sums: Array  # (n_rows, n_features), float64
+    signs: Array  # (n_rows,)
+    weight: float  # of all samples that are in them
+
+    @classmethod
+    def of(cls, samples: Array, n_rows: int) -> SketchRows:
+        """Of samples (n, n_features), one or more."""
+        sketches = Sketches(n_rows, samples.shape[1])
+        sketches.reserve(1)
+        origin = samples.mean(axis=0)
+        sketches.add(samples, origin, np.zeros(len(samples), np.intp), None, 1)
+        return sketches.rows_of(0, origin)
+
+    def plus(self, other: SketchRows, sign: float = 1.0) -> SketchRows:
+        """Those of both together, or of this one without the other."""
+        return SketchRows(
+            self.sums + sign * other.sums,
+            self.signs + sign * other.signs,
+            self.weight + sign * other.weight,
+        )
 
 
 class Sketches:
@@ -119,6 +144,19 @@ class Sketches:
         self.sums[rows], self.signs[rows], self.weights[rows] = 0.0, 0.0, 0.0
 
     # -- leaving and coming back
+
+    def rows_of(self, row: int, origin: Array) -> SketchRows:
+        """The rows of one class, which are less this origin here."""
+        signs = self.signs[row].copy()
+        sums = self.sums[row] + signs[:, None] * origin.astype(np.float64)
+        return SketchRows(sums, signs, float(self.weights[row]))
+
+    def add_rows(self, row: int, rows: SketchRows, origin: Array, sign: int = 1) -> None:
+        """Add what `rows_of` gave to the rows of a class, or take it away."""
+        sums = rows.sums - rows.signs[:, None] * origin.astype(np.float64)
+        self.sums[row] += (sign * sums).astype(np.float32)
+        self.signs[row] += sign * rows.signs
+        self.weights[row] += sign * rows.weight
 
     def taken(self, rows: Rows) -> tuple[Array, Array, Array]:
         """All there is of some classes, as a copy."""
