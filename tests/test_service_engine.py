@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,20 @@ import xlda
 from xlda import XLDA
 from xlda._internal.model_lock import locked_model
 from xlda.errors import ServedModelError
+from xlda.moments.kept_samples import embedding_hashes
 from xlda.service import plans
 from xlda.service.changes import NewSample
 from xlda.service.engine import Engine, Keeping
 from xlda.service.folding import fold
+from xlda.service.machine import Machine
 from xlda.service.problems import Problem
+from xlda.service.steps import packed
 from xlda.service.writer import ChangePlan, Reply, Wanted
 
 pytestmark = pytest.mark.filterwarnings("ignore:The covariance of 6 features")  # of a handful of samples
 
 WIDTH = 6
+N_ROWS = 4  # of a class, for a second look
 DOINGS = ["teach", "create", "relabel", "forget", "rename", "merge", "remove", "undo", "many", "start"]
 FRUITS = ["apple", "banana", "cherry", "date", "elder", "fig"]
 
@@ -107,8 +113,28 @@ def check_model(shop: Shop) -> None:
         )
 
 
-@pytest.mark.parametrize("seed", range(6))
+def check_rows(shop: Shop) -> None:
+    """Rows of each class for a second look by a plain loop over the samples that the database has."""
+    clf = shop.engine.machine.classifier
+    moments, of_label = clf._model.moments, clf._model.labels.table().row_of
+    assert moments.sketches is not None
+    np.testing.assert_array_equal(moments.sketches.weights[: moments.n_classes], moments.counts)
+    samples = samples_now(shop)
+    for label in sorted({label for label, _ in samples}):
+        mine = np.stack([embedding for one, embedding in samples if one == label])
+        wanted = np.zeros((N_ROWS, WIDTH))
+        for x, number in zip(mine, embedding_hashes(mine.astype(np.float16)).tolist(), strict=True):
+            wanted[number % N_ROWS] += (-1.0 if number >> 63 else 1.0) * (x - mine.mean(axis=0))
+        found = moments.residuals_of(np.array([of_label[label]]))[0][0]
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_whatever_is_done_and_undone_the_model_is_that_of_the_samples(tmp_path: Path, seed: int) -> None:
+    looks_twice = seed >= 6
+    if looks_twice:  # a model that had samples, and has none any more
+        nothing = np.eye(2, WIDTH), ["nut", "nut"]
+        XLDA(power=None, second_look=N_ROWS).fit(*nothing).forget(*nothing).save(tmp_path / "shop.xlda")
     shop = Shop(tmp_path / "shop.xlda", seed)
     rng, sample_ids, n_refused = shop.rng, [], 0
     shop.change("learn", plans.teach_batch([NewSample(-np.ones(WIDTH, np.float32), "apple")]))
@@ -147,13 +173,15 @@ def test_whatever_is_done_and_undone_the_model_is_that_of_the_samples(tmp_path: 
         except Problem as problem:
             n_refused += {404: 1, 409: 1}[problem.status]
         check_model(shop)
+        if looks_twice:
+            check_rows(shop)
     assert n_refused < 100
     shop.engine.close()
 
 
-def start_file(path: Path, lift: int | None = None) -> XLDA:
+def start_file(path: Path, lift: int | None = None, second_look: int | None = None) -> XLDA:
     rng = np.random.default_rng(5)
-    clf = XLDA(power=None, lift=lift)
+    clf = XLDA(power=None, lift=lift, second_look=second_look)
     labels = np.repeat(["apple", "banana", "cherry"], [4, 7, 2])
     clf.fit(rng.normal(size=(13, WIDTH)).astype(np.float32) + 1, labels)
     clf.save(path)
@@ -198,6 +226,117 @@ def test_what_is_done_to_classes_of_the_starting_file_is_undone_exactly(
     check_same(before, moments(shop))
     shop.change("undo", plans.undo([undone.body["seq"]]))  # which does it again
     check_same(changed, moments(shop))
+    shop.engine.close()
+
+
+def look(shop: Shop) -> dict[str, Any]:
+    """Rows for a second look by label, all of which have all samples, and what is answered."""
+    clf = shop.engine.machine.classifier
+    moments = clf._model.moments
+    rows, weights = moments.residuals_of(np.arange(moments.n_classes))
+    np.testing.assert_array_equal(weights, moments.counts)
+    clf._model.upkeep.start_over()
+    queries = np.random.default_rng(9).normal(size=(50, WIDTH)).astype(np.float32) + 1
+    found: dict[str, Any] = {label: rows[row] for label, row in clf._model.labels.table().row_of.items()}
+    return {**found, "scores": clf.decision_function(queries), "answers": clf.predict(queries)}
+
+
+def check_same_look(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert before.keys() == after.keys()
+    for name, one in before.items():
+        if name != "answers":
+            np.testing.assert_allclose(after[name], one, atol=1e-3, err_msg=name)
+    np.testing.assert_array_equal(before["answers"], after["answers"])
+
+
+@pytest.mark.parametrize("is_saved_between", [False, True])
+def test_a_second_look_after_a_merge_and_a_removal_that_were_undone(
+    tmp_path: Path, is_saved_between: bool
+) -> None:
+    start_file(tmp_path / "shop.xlda", second_look=N_ROWS)
+    shop = Shop(tmp_path / "shop.xlda", 3)
+    shop.teach(20)
+    before, book = look(shop), shop.engine.book
+    apple, banana = book.by_label["apple"].id, book.by_label["banana"].id
+    for plan in (
+        plans.merge_classes(apple, banana, None),
+        plans.remove_class(banana, None, False),
+        plans.merge_classes(banana, apple, None),
+    ):
+        done = shop.change("change", plan).body["seq"]
+        changed = look(shop)
+        assert len(changed) < len(before)
+        if is_saved_between:
+            shop.engine.checkpoint()
+        undone = shop.change("undo", plans.undo([done])).body["seq"]
+        check_same_look(before, look(shop))
+        shop.reopen(is_killed=True)
+        check_same_look(before, look(shop))
+        again = shop.change("undo", plans.undo([undone])).body["seq"]
+        check_same_look(changed, look(shop))
+        shop.change("undo", plans.undo([again]))
+        check_same_look(before, look(shop))
+    shop.engine.close()
+
+
+def test_a_second_look_after_undoing_what_has_folded_samples(tmp_path: Path) -> None:
+    start_file(tmp_path / "shop.xlda", second_look=N_ROWS)
+    shop = Shop(tmp_path / "shop.xlda", 3)
+    for _ in range(5):
+        shop.teach(6)
+    engine, before = shop.engine, look(shop)
+    one, two = (engine.book.by_label[label].id for label in ("date", "banana"))
+    merged = shop.change("merge", plans.merge_classes(one, two, None)).body["seq"]
+    engine.checkpoint()
+    for last in (3, merged - 1):  # some, and then the others
+        engine.writer.between(lambda last=last: fold(engine.db, engine.machine, engine.photos, last, 0.0))
+    shop.change("create", plans.create_class("nut"))
+    assert engine.rows("SELECT count(*) FROM samples WHERE embedding IS NOT NULL") == [(0,)]
+    shop.reopen(is_killed=True)
+    shop.change("undo", plans.undo([merged]))
+    check_same_look(before, look(shop))
+    removed = shop.change("remove", plans.remove_class(two, None, False)).body["seq"]
+    shop.change("undo", plans.undo([removed]))
+    check_same_look(before, look(shop))
+    shop.engine.close()
+
+
+def test_steps_of_logs_that_knew_no_rows_are_taken_all_the_same(tmp_path: Path) -> None:
+    clf = start_file(tmp_path / "shop.xlda", second_look=N_ROWS)
+    clf.class_ids_ = {"apple": "a", "banana": "b", "cherry": "c"}
+    machine = Machine(clf)
+    count, mean = clf.class_moments("banana")
+    block = [count, packed(mean, np.float64)]
+    machine.take([["drop", "b"], ["restore", "b", "banana", *block]], {})
+    machine.take([["join", "a", "b"], ["split", "a", "b", "banana", *block]], {})
+    assert clf.class_count_.tolist() == [4, 7, 2]
+    assert clf.predict(clf.means_).tolist() == ["apple", "banana", "cherry"]
+
+
+def test_a_log_whose_folded_samples_have_no_rows_is_brought_up_to_date(tmp_path: Path) -> None:
+    start_file(tmp_path / "shop.xlda", second_look=N_ROWS)
+    shop = Shop(tmp_path / "shop.xlda", 3)
+    shop.teach(20)
+    engine, before = shop.engine, moments(shop)
+    one, two = (engine.book.by_label[label].id for label in ("apple", "banana"))
+    merged = shop.change("merge", plans.merge_classes(one, two, None)).body["seq"]
+    engine.checkpoint()
+    engine.writer.between(lambda: fold(engine.db, engine.machine, engine.photos, merged - 1, 0.0))
+    shop.change("create", plans.create_class("nut"))
+    shop.engine.close()
+    database = tmp_path / "shop.xlda.service" / "log.sqlite"
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("ALTER TABLE folded DROP COLUMN rows")
+        db.execute("PRAGMA user_version = 2")
+        db.commit()
+    shop.engine = Engine.open(shop.path, Keeping(photos=False))
+    shop.engine.start()
+    assert database.with_name("log.sqlite.version-2").exists()
+    shop.change("undo", plans.undo([merged]))
+    check_same(before, moments(shop))
+    clf = shop.engine.machine.classifier
+    weights = clf._model.moments.residuals_of(clf._model.labels.rows(["apple", "banana", "cherry"]))[1]
+    assert (weights > 0).tolist() == [False, False, True]  # which nobody can know of the two
     shop.engine.close()
 
 

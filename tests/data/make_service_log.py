@@ -1,8 +1,8 @@
-"""Write `service-log-2.sqlite`, the log of a service with every operation in it, and what is to come of it.
+"""Write `service-log-3.sqlite`, the log of a service with every operation in it, and what is to come of it.
 
 Once a version of the database is released, its file here stays as it is: run this for a new version alone.
 
-    python tests/data/make_service_log.py service-log-3
+    python tests/data/make_service_log.py service-log-4
 """
 
 from __future__ import annotations

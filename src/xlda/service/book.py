@@ -169,7 +169,7 @@ class Book:
         elif kind == "join":
             self.by_id[rest[0]].count += self._drop(rest[1])
         elif kind == "split":
-            into, other, label, count, _ = rest
+            into, other, label, count, *_ = rest
             self.by_id[into].count -= count
             self._put(other, label, count)
         elif kind == "drop":

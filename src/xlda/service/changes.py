@@ -181,11 +181,11 @@ class Transaction:
         block = None
         if items:
             embeddings = np.stack([item.sample().embedding for item in items])
-            block = Block.of(self.machine.in_model_space(embeddings))
+            block = self.machine.block_of(embeddings)
         homes = json.dumps(self.subtree(row))
-        folded = "SELECT count, mean FROM folded WHERE home IN (SELECT value FROM json_each(?))"
-        for count, mean in self.db.execute(folded, (homes,)):
-            part = Block(count, np.frombuffer(mean, np.float64))
+        folded = "SELECT count, mean, rows FROM folded WHERE home IN (SELECT value FROM json_each(?))"
+        for stored in self.db.execute(folded, (homes,)):
+            part = Block.from_bytes(*stored)
             block = part if block is None else block.plus(part)
         others = self._of_others(row)
         return others if block is None else block if others is None else block.plus(others)
@@ -205,7 +205,7 @@ class Transaction:
         if known is None or not items:
             return known
         embeddings = np.stack([item.sample().embedding for item in items])
-        left = known.plus(Block.of(self.machine.in_model_space(embeddings)), -1.0)
+        left = known.plus(self.machine.block_of(embeddings), -1.0)
         return left if left.count > 1e-6 else None
 
     # -- classes
@@ -323,7 +323,7 @@ class Transaction:
         if with_folded:
             items = self.items(row)
             embeddings = [item.sample().embedding for item in items]
-            known = Block.of(self.machine.in_model_space(np.stack(embeddings))) if items else None
+            known = self.machine.block_of(np.stack(embeddings)) if items else None
         else:
             known = self.block(row)
         base = whole if known is None else whole.plus(known, -1.0)

@@ -18,7 +18,7 @@ from xlda._internal.files import replaced
 from xlda.errors import DamagedFileError, NewerFileError
 from xlda.service.faults import reached
 
-VERSION = 2
+VERSION = 3
 OLDEST_SQLITE = (3, 51, 3)
 WITHDRAWN = {(3, 52, 0)}
 PAGES_IN_WAL = 4096  # of 4 KiB, before they are copied into the database
@@ -100,6 +100,8 @@ CREATE TABLE answers(            -- that people have judged, with the class that
 CREATE INDEX answer_class ON answers(class);
 """
 
+SINCE_3 = "ALTER TABLE folded ADD COLUMN rows BLOB"  # for a second look; NULL where they are not known
+
 # Before a query: `tree` has the numbers of a class and of all that were merged into it.
 SUBTREE = (
     "WITH RECURSIVE tree(number) AS (SELECT ? UNION SELECT classes.number FROM classes, tree "
@@ -113,7 +115,10 @@ ROOTS = (
 )
 
 # What makes a database of one version one of the next. It is copied first.
-MIGRATIONS: dict[int, Callable[[apsw.Connection], object]] = {1: lambda db: db.execute(SINCE_2)}
+MIGRATIONS: dict[int, Callable[[apsw.Connection], object]] = {
+    1: lambda db: db.execute(SINCE_2),
+    2: lambda db: db.execute(SINCE_3),
+}
 
 
 def check_sqlite(version: str | None = None) -> None:

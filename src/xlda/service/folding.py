@@ -80,12 +80,12 @@ def _add_up(db: apsw.Connection, machine: Machine, rows: list[SampleRow]) -> Non
     for row in rows:
         homes.setdefault(row.home or 0, []).append(row)
     for home, some in homes.items():
-        block = Block.of(machine.in_model_space(np.stack([row.sample().embedding for row in some])))
-        known = one(db, "SELECT count, mean FROM folded WHERE home = ?", (home,))
+        block = machine.block_of(np.stack([row.sample().embedding for row in some]))
+        known = one(db, "SELECT count, mean, rows FROM folded WHERE home = ?", (home,))
         if known is not None:
-            block = block.plus(Block(known[0], np.frombuffer(known[1], np.float64)))
-        new = (home, block.count, block.mean.tobytes())
-        db.execute("INSERT OR REPLACE INTO folded(home, count, mean) VALUES (?, ?, ?)", new)
+            block = block.plus(Block.from_bytes(*known))
+        new = (home, block.count, block.mean.tobytes(), block.rows_to_bytes())
+        db.execute("INSERT OR REPLACE INTO folded(home, count, mean, rows) VALUES (?, ?, ?, ?)", new)
 
 
 def _delete_photos(db: apsw.Connection, photos: PhotoStore, names: list[str]) -> None:

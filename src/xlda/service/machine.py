@@ -88,7 +88,11 @@ class Machine:
         if label is None:
             return None
         count, mean = self.classifier.class_moments(label)
-        return Block(count, mean) if count > 0 else None
+        return Block(count, mean, self.classifier.class_rows(label)) if count > 0 else None
+
+    def block_of(self, embeddings: Array) -> Block:
+        """Samples (n, d) as one, as the model has it."""
+        return Block.of(self.in_model_space(embeddings), self.classifier.second_look)
 
     # -- others of a fleet
 
@@ -193,8 +197,9 @@ class Machine:
             return
         self.classifier.merge_classes(self.label_of[into], self.label_of.pop(other))
 
-    def _split(self, into: str, other: str, label: Label, count: float, mean: str) -> None:
-        self.classifier.split_class(self.label_of[into], label, count, unpacked(mean, np.float64))
+    def _split(self, into: str, other: str, label: Label, *block: Any) -> None:
+        some = Block.from_json([*block])
+        self.classifier.split_class(self.label_of[into], label, some.count, some.mean, some.rows)
         self.label_of[other] = label
         self._note(other)
 
@@ -202,8 +207,9 @@ class Machine:
         if class_id in self.label_of:
             self.classifier.remove_class(self.label_of.pop(class_id))
 
-    def _restore(self, class_id: str, label: Label, count: float, mean: str) -> None:
-        self.classifier.restore_class(label, count, unpacked(mean, np.float64))
+    def _restore(self, class_id: str, label: Label, *block: Any) -> None:
+        some = Block.from_json([*block])
+        self.classifier.restore_class(label, some.count, some.mean, some.rows)
         self.label_of[class_id] = label
         self._note(class_id)
 
