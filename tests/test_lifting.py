@@ -313,7 +313,7 @@ def test_centres_are_compared_as_well(samples):
 
 def test_the_lift_cannot_change_once_something_was_learned(clf, samples):
     clf.set_params(lift_seed=5)
-    with pytest.raises(ValueError, match="precision, lift or second_look changed"):
+    with pytest.raises(ValueError, match="lift_seed changed after learning began: it was 0 and is 5"):
         clf.predict(samples[2])
 
 

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import xlda
 from test_model_file import contents, craft
@@ -367,12 +368,86 @@ def test_what_has_only_scores_refuses_it(samples, clf, tmp_path):
     ):
         with pytest.raises(ValueError, match=r"second.look"):
             work()
+    how = r"set_params\(second_look=None\) drops the rows"
+    with pytest.raises(ValueError, match=how):
+        clf.to_linear()
     onnx = pytest.importorskip("xlda.extras.onnx")
-    with pytest.raises(ValueError, match="second look"):
+    with pytest.raises(ValueError, match=how):
         onnx.write(clf, tmp_path / "a.onnx")
-    clf.second_look = None
-    with pytest.raises(ValueError, match="changed after learning began"):
-        clf.predict(samples[2])
+
+
+@pytest.mark.parametrize("way", ["set_params", "attribute", "background", "loaded"])
+def test_rows_can_be_dropped(way, samples, tmp_path):
+    X, y, asked, _ = samples
+    plain = XLDA().fit(X, y)
+    clf = XLDA(second_look=N_ROWS, background=way == "background").fit(X, y)
+    if way == "loaded":
+        clf.save(tmp_path / "a.xlda")
+        clf = xlda.load(tmp_path / "a.xlda")
+    snapshot, before = clf.snapshot(), clf.decision_function(asked)
+    if way == "attribute":
+        clf.second_look = None
+    else:
+        clf.set_params(second_look=None)
+    assert clf._model.moments.sketches is None  # at once
+    np.testing.assert_allclose(clf.decision_function(asked), plain.decision_function(asked), atol=1e-5)
+    assert not any("second look" in part for part in clf.memory())
+    np.testing.assert_array_equal(snapshot.decision_function(asked), before)  # which is as it was
+    assert len(clf._model.moments.kept) == len(plain._model.moments.kept)
+    clf.to_linear()
+    clf.save(tmp_path / "b.xlda")
+    assert xlda.load(tmp_path / "b.xlda").second_look is None
+    for each in (clf, plain):
+        each.set_params(background=False, renew=0)
+        each.partial_fit(X[:5] + 1, y[:5]).merge(XLDA().fit(X[:99], y[:99]))
+    np.testing.assert_allclose(clf.decision_function(asked), plain.decision_function(asked), atol=1e-5)
+    clf.set_params(second_look=N_ROWS)  # for good
+    with pytest.raises(ValueError, match="second_look changed after learning began: it was None and is 6"):
+        clf.predict(asked)
+    clf.set_params(second_look=None)
+    clf.predict(asked)
+    clf.set_params(second_look=N_ROWS).fit(X, y)
+    np.testing.assert_allclose(clf.decision_function(asked), before, atol=1e-3)
+
+
+def test_rows_are_not_dropped_by_other_numbers_or_copies(samples, clf):
+    asked = samples[2]
+    clf.set_params(second_look=N_ROWS + 1)
+    with pytest.raises(ValueError, match="second_look changed after learning began: it was 6 and is 7"):
+        clf.predict(asked)
+    clf.set_params(second_look=N_ROWS)
+    before = clf.decision_function(asked)
+    other = copy.deepcopy(clf).set_params(second_look=None)
+    pickle.loads(pickle.dumps(clf)).second_look = None
+    np.testing.assert_array_equal(clf.decision_function(asked), before)
+    assert other._model.moments.sketches is None
+    assert clone(clf).second_look == N_ROWS
+    assert XLDA(second_look=4).set_params(second_look=None).second_look is None
+
+
+def test_a_graph_and_a_layer_of_what_has_no_rows_any_more(samples, clf, tmp_path):
+    onnx = pytest.importorskip("xlda.extras.onnx")
+    onnx.write(clf.set_params(second_look=None), tmp_path / "a.onnx")
+    assert (tmp_path / "a.onnx").stat().st_size
+
+
+def test_what_changed_is_named(samples):
+    X, y, asked, _ = samples
+    for before, after, said in (
+        ({"precision": "full"}, {"precision": "half"}, "precision changed .*: it was 'full' and is 'half'"),
+        ({}, {"lift": 64}, "lift changed .*: it was None and is 64. Call fit"),
+        ({"lift": 64}, {"lift": None}, "lift changed .*: it was 64 and is None. Call fit"),
+        ({"lift": 64}, {"lift_seed": 3}, "lift_seed changed .*: it was 0 and is 3. Call fit"),
+        ({"lift": 64}, {"lift_centre": np.zeros(24)}, r"lift_centre changed after learning began\. Call fit"),
+        (
+            {"power": None},
+            {"power": 0.5, "rule": "slda"},
+            "rule changed .* 'slda'; power changed .* 0.5. Call",
+        ),
+    ):
+        clf = XLDA(**before).fit(X, y)
+        with pytest.raises(ValueError, match=said):
+            clf.set_params(**after).predict(asked)
 
 
 def test_few_classes_and_few_samples_are_no_trouble(rng):

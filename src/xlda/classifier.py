@@ -73,7 +73,8 @@ class XLDA(Estimator, Learner):
         nearest to a query are compared once more by the rows of the five nearest of them: better where
         classes have ten samples or more, and often better than a lift at less cost. A row takes as much
         memory as a class mean does twice, and a query some tenths of a millisecond more. The rows are sums of
-        samples, so any order, batching or split gives the same, and samples can be forgotten.
+        samples, so any order, batching or split gives the same, and samples can be forgotten. Set to None
+        later, they are dropped, at once and for good.
     background
         Whether the covariance is inverted anew in a thread of its own, so that no call waits for it. The head
         that is there serves on meanwhile; means and new classes are current all the same. When the new one

@@ -293,6 +293,14 @@ class Model:
                 spread = spread_to_keep(self.moments, scoring.shrinkage, scoring.target)
             self.moments.freeze(spread)
 
+    def drop_sketches(self) -> None:
+        """Look once from now on: let the rows for a second look go."""
+        with self.lock, interrupt_afterwards():
+            if self.moments.sketches is not None:
+                self.moments.sketches = None
+                self.started_with = self.started_with._replace(second_look=None)
+                self.upkeep.start_over()
+
     def head(self, scoring: Scoring, renew: float, background: bool = False) -> Head:
         """The head of all that was learned before this call; with `background`, renewed beside it."""
         upkeep = self.upkeep

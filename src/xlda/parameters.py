@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,32 @@ MOST_ROWS = (
     1024  # of a class, for a second look: among five classes, as many as five times so many are inverted
 )
 MOST_FEATURES = 65_536  # that a lift may have: the covariance of so many takes 32 GiB
+
+
+class LearningParameters(NamedTuple):
+    """Those that cannot change once something was learned."""
+
+    rule: str
+    covariance: str
+    power: Any
+    precision: str
+    lift: tuple[int, int, int | None] | None  # features, seed, and what stands for the centre
+    second_look: int | None
+
+    def differences(self, other: LearningParameters) -> list[tuple[str, Any, Any]]:
+        """Which differ, by name, with both values; these are None where they would tell nobody anything."""
+        mine, theirs = self._by_name(), other._by_name()
+        if None in (self.lift, other.lift):  # neither seed nor centre mean anything then
+            mine, theirs = ({**each, "lift_seed": 0, "lift_centre": None} for each in (mine, theirs))
+        names = [name for name in mine if mine[name] != theirs[name]]
+        return [
+            (name, None, None) if name == "lift_centre" else (name, mine[name], theirs[name])
+            for name in names
+        ]
+
+    def _by_name(self) -> dict[str, Any]:
+        lift, seed, centre = self.lift or (None, 0, None)
+        return {**self._asdict(), "lift": lift, "lift_seed": seed, "lift_centre": centre}
 
 
 def check_parameters(estimator: Any) -> None:
@@ -46,7 +72,7 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"renew is a number of at least 0; got {renew!r}.")
 
 
-def learning_parameters(estimator: Any) -> tuple[Any, ...]:
+def learning_parameters(estimator: Any) -> LearningParameters:
     """Those that cannot change once something was learned; the power as it was chosen, once it is."""
     power, lift = estimator.power, None
     if isinstance(power, str):
@@ -54,7 +80,19 @@ def learning_parameters(estimator: Any) -> tuple[Any, ...]:
     if estimator.lift is not None:
         lift = int(estimator.lift), int(estimator.lift_seed), _centre_number(estimator.lift_centre)
     second = None if estimator.second_look is None else int(estimator.second_look)
-    return estimator.rule, estimator.covariance, power, estimator.precision, lift, second
+    return LearningParameters(estimator.rule, estimator.covariance, power, estimator.precision, lift, second)
+
+
+def check_unchanged(before: LearningParameters, now: LearningParameters) -> None:
+    """Refuse to go on with other parameters than learning began with, by name."""
+    if before == now:
+        return
+    changes = [
+        f"{name} changed after learning began"
+        + ("" if was == value else f": it was {was!r} and is {value!r}")
+        for name, was, value in before.differences(now)
+    ]
+    raise ValueError(f"{'; '.join(changes)}. Call fit to start anew.")
 
 
 def _centre_number(centre: Any) -> int | None:
@@ -110,12 +148,16 @@ def lift_for(estimator: Any, n_inputs: int) -> Lift | None:
 def check_mergeable(mine: Any, theirs: Any) -> None:
     """Refuse a fitted estimator, `theirs`, that `mine`, fitted or not, cannot learn from."""
     own, other = learning_parameters(mine), learning_parameters(theirs)
-    if "auto" in (own[2], other[2]):  # one that has no samples yet takes what the other has chosen
-        own, other = ((*some[:2], None, *some[3:]) for some in (own, other))
+    if "auto" in (own.power, other.power):  # one that has no samples yet takes what the other has chosen
+        own, other = (some._replace(power=None) for some in (own, other))
     if own != other:
+        differences = [
+            f"{name} is " + ("another one" if one == two else f"{one!r} here and {two!r} in the other")
+            for name, one, two in own.differences(other)
+        ]
         raise ValueError(
             "merge needs the same rule, covariance, power, precision, lift and second_look; "
-            f"here {own}, in the other {other}."
+            f"{', '.join(differences)}."
         )
     if not mine.__sklearn_is_fitted__():
         return

@@ -9,7 +9,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.not_fitted import not_fitted
 from xlda.head.head import Head
 from xlda.model import Model
-from xlda.parameters import learning_parameters
+from xlda.parameters import check_unchanged, learning_parameters
 
 
 class Learned:
@@ -19,6 +19,18 @@ class Learned:
 
     def _current_head(self) -> Head:
         raise NotImplementedError
+
+    @property
+    def second_look(self) -> int | None:
+        """The parameter: rows of each class. Where there are some, None drops them, at once and for good."""
+        n_rows: int | None = self.__dict__["second_look"]
+        return n_rows
+
+    @second_look.setter
+    def second_look(self, n_rows: int | None) -> None:
+        self.__dict__["second_look"] = n_rows  # by its name, as scikit-learn looks for parameters
+        if n_rows is None and self.__sklearn_is_fitted__():
+            self._model.drop_sketches()
 
     @property
     def classes_(self) -> Array:
@@ -64,11 +76,7 @@ class Learned:
         """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
         if not self.__sklearn_is_fitted__():
             raise not_fitted(f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first.")
-        if self._model.started_with != learning_parameters(self):
-            raise ValueError(
-                f"rule, covariance, power, precision, lift or second_look changed after learning began: "
-                f"{self._model.started_with} became {learning_parameters(self)}. Call fit to start anew."
-            )
+        check_unchanged(self._model.started_with, learning_parameters(self))
 
     @contextmanager
     def _locked(self, what: str) -> Iterator[Model]:

@@ -439,7 +439,10 @@ class Learner(Editing, Calibrating):
     def _linear(self, X: ArrayLike | None) -> tuple[Array, Array, Array]:
         """Weights, bias and labels of one moment, in the order of the labels."""
         if self.second_look is not None:
-            raise ValueError("to_linear needs second_look=None: no layer compares the best classes twice.")
+            raise ValueError(
+                "to_linear needs second_look=None: no layer compares the best classes twice. "
+                "set_params(second_look=None) drops the rows."
+            )
         head = self._renewed_head("to_linear")
         queries = None if X is None else checked_embeddings(self, X, self.power_, min_samples=1)
         layer, rows = linear_layer(head, queries), head.table.sorted_rows

@@ -20,7 +20,9 @@ class ExportedHead:
 
     def __init__(self, clf: XLDA, what: str) -> None:
         if clf.second_look is not None:
-            raise ValueError(f"{what}: a graph has no second look. Use a model with second_look=None.")
+            raise ValueError(
+                f"{what}: a graph has no second look. set_params(second_look=None) drops the rows."
+            )
         head = clf._renewed_head(what)
         arrays = scoring_arrays(head).taken(head.table.sorted_rows)
         live = np.flatnonzero(np.isfinite(arrays.bias))
