@@ -623,3 +623,38 @@ def test_rows_that_are_none_are_refused_and_change_nothing(samples, clf):
     assert plain.class_rows(5) is None
     plain.remove_class(5).restore_class(5, count, mean, rows)  # which has no use for them
     assert plain.class_count_[5] == count
+
+
+@pytest.mark.parametrize("number", [4, 30])
+def test_equal_samples_count_as_their_square_in_the_rows(number, samples):
+    X, y = samples[0][:40], samples[1][:40]
+    far = X[:1] + 1e4  # beside which all others are nothing
+
+    def squares(copies, weight):
+        clf = XLDA(second_look=64, power=None).fit(X, y)
+        weights = np.full(copies, float(weight))
+        clf.partial_fit(np.repeat(far, copies, axis=0), np.zeros(copies, int), sample_weight=weights)
+        sums = clf._model.moments.sketches.sums[clf._model.labels.rows([0])[0]]
+        return (sums**2).sum() / (far**2).sum()
+
+    assert squares(number, 1) == pytest.approx(number**2, rel=0.02)
+    assert squares(1, number) == pytest.approx(number, rel=0.02)
+
+
+def test_an_embedding_that_rounds_otherwise_changes_other_rows(samples, clf):
+    X, y = samples[:2]
+    before = rows_of(clf, 3)[0]
+    more = X[:1] + 5.0
+    clf.partial_fit(more, [3]).forget(more * np.float32(1 + 1e-7), [3])
+    np.testing.assert_allclose(rows_of(clf, 3)[0], before, atol=1e-3)  # as float16 it is the same
+    clf.partial_fit(more, [3]).forget(more * 1.002, [3])
+    found, weight = rows_of(clf, 3)
+    assert weight == (y == 3).sum()
+    assert np.abs(found - before).max() > 1.0
+
+
+def test_embeddings_that_float16_has_only_zeros_of_have_no_second_look(samples):
+    X, y, asked, _ = samples
+    clf, plain = (XLDA(second_look=rows, power=None).fit(1e-9 * X, y) for rows in (N_ROWS, None))
+    assert np.abs(clf._model.moments.residuals_of(np.arange(40))[0]).max() < 1e-3 * 1e-9 * np.abs(X).max()
+    np.testing.assert_array_equal(clf.predict(1e-9 * asked), plain.predict(1e-9 * asked))

@@ -119,7 +119,9 @@ class Learner(Editing, Calibrating):
         """Learn more: X (n_samples, n_features), y (n_samples,) with known labels, new ones, or both.
 
         `classes` makes labels known ahead of their samples; it is never needed, and until it has a sample a
-        class never wins. A weight of 2 counts as the sample given twice. `groups` (n_samples,) says which
+        class never wins. A weight of 2 counts as the sample given twice; in rows of a second look, though,
+        equal samples have equal signs: given k times one counts as k * k there, and with the weight w as w.
+        `groups` (n_samples,) says which
         samples were taken together (a visit, a burst of a camera, a shelf): samples of one group are alike,
         and `calibrate` must know that. The same name is the same group in every call.
         """
@@ -155,6 +157,10 @@ class Learner(Editing, Calibrating):
 
         A class all of whose samples are forgotten stays known and never wins. With covariance="fixed" only
         counts and means forget. Costs as much as learning; `docs/math.md` says what rounding leaves.
+
+        X are the embeddings that were learned, to rounding. With a second look they must be the same as
+        float16 too, since a hash of that says in which row they are: where a photo is embedded again, by
+        another machine or in another batch, some may differ, and then other rows are changed.
         """
         self._require_start("forget")
         self._model.forget(*checked_samples(self, X, y, sample_weight))
