@@ -9,7 +9,8 @@ def refuse_second_look(clf: XLDA, what: str) -> None:
     """Refuse a classifier that looks twice, where only its scores can be had."""
     if clf.second_look is not None:
         raise ValueError(
-            f"{what} cannot hold second_look={clf.second_look!r}. Use a model with second_look=None."
+            f"{what} cannot hold second_look={clf.second_look!r}. "
+            "set_params(second_look=None) drops the rows."
         )
 
 

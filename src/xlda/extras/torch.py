@@ -127,7 +127,9 @@ class XLDAHead(torch.nn.Module):
         head, kind = self.clf.snapshot().head, (like.device, like.dtype)
         if head is not self._arrays_of or kind != self._kind:
             if head.second_look is not None:
-                raise ValueError("XLDAHead has no second look. Use second_look=None.")
+                raise ValueError(
+                    "XLDAHead has no second look. clf.set_params(second_look=None) drops the rows."
+                )
             arrays = scoring_arrays(head).taken(head.table.sorted_rows)._asdict()
             if head.space.lift is not None:
                 arrays["lift_directions"] = head.space.lift.directions()
