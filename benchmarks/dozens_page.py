@@ -87,7 +87,8 @@ def cost_of_a_second_look(stored: dict[str, Any]) -> str:
     rows = []
     for what, told, size in CALLS:
         n = found[size] if size else 1
-        once, twice = (1e6 * median(found["seconds"][what][kind]) / n for kind in ("without", "with"))
+        usual = mean if size else median  # of batches, some bring what waits into the covariance
+        once, twice = (1e6 * usual(found["seconds"][what][kind]) / n for kind in ("without", "with"))
         longest = max(found["seconds"][what]["with"]) * 1e3
         name = told.format(**found)
         rows.append(
@@ -100,7 +101,7 @@ def cost_of_a_second_look(stored: dict[str, Any]) -> str:
     return (
         f"{found['classes']:,} drawn classes of {found['per class']} samples, 1280 features, "
         f"`second_look={found['rows']}` ({found['coordinates']} coordinates in the head). Both take turns, "
-        "call by call; medians, and the longest call with a second look:\n\n"
+        "call by call; medians, means of batches, and the longest call with a second look:\n\n"
         + table(["", "without", "with", "times", "longest"], rows)
         + f"\n\nMade by `python benchmarks/second_look_cost.py` on {machine.in_words(stored['machine'])}."
     )
