@@ -70,7 +70,7 @@ def kinds(arguments: argparse.Namespace) -> list[tuple[str, list[int], int, Draw
     if arguments.digits:
         found.append(("digits as pixels, 10 classes", arguments.per_class, arguments.seeds, digits))
     for n_classes in arguments.sizes if arguments.many else ():
-        name = f"characters, {n_classes:,} classes"
+        name = f"{arguments.called}, {n_classes:,} classes"
         most = min(cases.samples_a_class(path) for path in arguments.many)
         few = [n for n in arguments.per_class if n <= most and n * n_classes <= arguments.most]
         draw = partial(_characters, arguments.many, n_classes)
@@ -86,6 +86,7 @@ def main() -> None:
     """Compare, store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--many", type=Path, nargs="+", default=[], help="characters, a file a drawing")
+    parser.add_argument("--called", default="characters", help="what these files have")
     parser.add_argument("--npz", type=Path, help="photos: train_X, train_y, val_X, val_y")
     parser.add_argument("--digits", action="store_true")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000], help="classes of characters")

@@ -67,6 +67,32 @@ negative, or centred, may gain from `power=0.5` as well; text embeddings, which 
 (`python benchmarks/text_embeddings.py`)."""
 
 RENEWAL = f"""\
+## `second_look`
+
+`second_look=16` keeps 16 rows of each class that tell how its own samples vary, and compares the classes
+nearest to a query once more by those of the five nearest. Among many classes that are much alike it is
+better from ten samples of a class on, and then better than a lift at less cost; among few it may bring
+nothing. [dozens.md](dozens.md) has figures, for 8, 16 and 32 rows, what it costs, and
+[math.md](math.md#a-second-look) what is computed, and where rows tell less: of samples that are given
+several times, and of embeddings below about 1e-7. `assess(try_second_look=16)`, or `xlda inspect
+shop.xlda --try-second-look 16`, tries on kept samples what it would bring.
+
+Rows take `rows * features * 4` bytes a class, and about half of that again in the head; a query takes
+some tenths of a millisecond more, which among few classes is several times as long. In `memory()`, "rows
+for a second look" are the former: sums of embeddings, which learning changes and files have. "second
+look" is what the head has of them: the rows in its own coordinates, with class means, which are made
+with the head and in no file.
+
+Learning in any order, `merge`, `forget`, files, the service and calibration go with it. Rows of a class
+that is removed or merged are what `class_rows` gives, and `restore_class` and `split_class` take; the
+service does so by itself. A class that comes back without them is compared by those of others, until its
+last sample is forgotten.
+
+What has nothing but scores refuses it: `to_linear`, ONNX graphs, the torch module, shards and fleets;
+and so do `from_linear` and a lift. `set_params(second_look=None)` drops the rows, at once and for good,
+and nothing else of what was learned: then they take it. `calibrate` measures anew how sure answers are
+without them.
+
 ## `lift`
 
 `lift=4096` learns as many random features of each embedding in its place: better where classes have dozens of
