@@ -292,7 +292,7 @@ class FleetHub:
         kind = kind_of_labels(message)
         if kind is None:
             return
-        for other in self._boxes():
+        for other in sorted(self._boxes(), key=lambda one: one not in self._held):  # rather those in memory
             state = None if other == box else self._state(other)
             known = None if state is None else kind_of_labels(state.whole())
             if known is not None and known is not kind:
