@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
@@ -12,41 +12,46 @@ from xlda.moments.blocks import split
 from xlda.service.database import ROOTS
 from xlda.service.steps import Block
 
-
-class Merged(NamedTuple):
-    """A class that was merged into another, and what the model had of it beside samples of the database."""
-
-    seq: int
-    class_id: str
-    label: Any
-    into: str
-    base: Block
+MERGED = f"""{ROOTS} SELECT one.id, one.label, root.id, root.label FROM tree
+JOIN classes AS one ON one.number = tree.number JOIN classes AS root ON root.number = tree.root
+WHERE one.number <> root.number"""
 
 
 def apart_again(db: apsw.Connection, taught: Sums) -> None:
-    """Take classes that were merged, and had something of the beginning, out of those they are in."""
-    for one in sorted(_merged(db), reverse=True):  # the last merge first
-        into, row = taught.rows([one.into, one.class_id], _labels(db, one)).tolist()
-        split(taught.moments, into, row, one.base.count, one.base.mean)
+    """Take what merged classes began with out of the classes that they are part of."""
+    began = _began_with(db)
+    merged: list[Any] = list(db.execute(MERGED))
+    for name, label, root, root_label in merged:
+        block = began.get(name)
+        if block is not None and block.count:
+            into, row = taught.rows([root, name], {root: root_label, name: label}).tolist()
+            split(taught.moments, into, row, block.count, block.mean)
 
 
-def _merged(db: apsw.Connection) -> list[Merged]:
-    live = f"{ROOTS} SELECT id, label FROM tree JOIN classes USING (number) WHERE parent IS NOT NULL"
-    found = (_last_merge(db, str(class_id), label) for class_id, label in db.execute(live).fetchall())
-    return [one for one in found if one is not None]
+def _began_with(db: apsw.Connection) -> dict[str, Block]:
+    """What each class that was ever merged had of the beginning by itself.
+
+    A merge notes what the class had with all that was part of it then; each of these was merged before.
+    """
+    parents: dict[str, str | None] = {}
+    own: dict[str, Block] = {}
+    events = db.execute("""SELECT body FROM events WHERE instr(body, '"parent"') ORDER BY seq""")
+    for (body,) in events:
+        for name, field, _, into, *base in json.loads(body).get("classes", []):
+            if field != "parent":
+                continue
+            if into is not None and base and base[0] and name not in own:
+                block = Block.from_json(base[0])
+                for part in _parts_of(name, parents):
+                    block = block.plus(own[part], -1.0) if part in own else block
+                own[name] = block
+            parents[name] = into
+    return own
 
 
-def _last_merge(db: apsw.Connection, class_id: str, label: Any) -> Merged | None:
-    """The merge that holds; None where there was nothing of the beginning in it."""
-    events = db.execute("SELECT seq, body FROM events WHERE instr(body, ?) ORDER BY seq DESC", (class_id,))
-    for seq, body in events:
-        for name, field, _, into, *more in json.loads(body).get("classes", []):
-            if (name, field) == (class_id, "parent") and into is not None:
-                base = Block.from_json(more[0]) if more and more[0] else None
-                return None if base is None else Merged(seq, class_id, label, into, base)
-    return None
-
-
-def _labels(db: apsw.Connection, one: Merged) -> dict[str, Any]:
-    [(label,)] = db.execute("SELECT label FROM classes WHERE id = ?", (one.into,))
-    return {one.class_id: one.label, one.into: label}
+def _parts_of(name: str, parents: dict[str, str | None]) -> list[str]:
+    """Classes that are part of one, and parts of these."""
+    found = [name]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
