@@ -122,13 +122,13 @@ def test_an_exception_from_any_handler_leaves_whole_batches(alarm, rng):
     n_cut = 0
     for seconds in rng.uniform(2e-4, 8e-3, 40):
         clf = XLDA().partial_fit(X[:50], y[:50])
-        signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
             for start in range(50, len(X), 397):
                 clf.partial_fit(X[start : start + 397], y[start : start + 397])
+            signal.setitimer(signal.ITIMER_REAL, 0)
         except AlarmError:
             n_cut += 1
-        signal.setitimer(signal.ITIMER_REAL, 0)
         n = clf.n_samples_seen_
         assert (n - 50) % 397 == 0 or n == len(X)
         counts, _, covariance = oracle.pooled(X[:n].astype(float), y[:n].tolist())
@@ -141,13 +141,13 @@ def test_new_classes_one_by_one_are_cut_between_two_of_them(alarm, rng):
     X, n_cut = rng.normal(size=(3000, 24)).astype(np.float32), 0
     for seconds in rng.uniform(2e-4, 3e-2, 40):
         clf = XLDA().partial_fit(X[:1], [0])
-        signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
             for row in range(1, len(X)):
                 clf.partial_fit(X[row : row + 1], [row])
+            signal.setitimer(signal.ITIMER_REAL, 0)
         except AlarmError:
             n_cut += 1
-        signal.setitimer(signal.ITIMER_REAL, 0)
         n = clf.n_samples_seen_
         assert clf.classes_.tolist() == [*range(n)]
         assert clf.class_count_.tolist() == [1.0] * n
