@@ -653,8 +653,63 @@ def test_an_embedding_that_rounds_otherwise_changes_other_rows(samples, clf):
     assert np.abs(found - before).max() > 1.0
 
 
-def test_embeddings_that_float16_has_only_zeros_of_have_no_second_look(samples):
+@pytest.mark.parametrize("scale", [1e-9, 1e9])  # as float16 all are 0, or infinite
+def test_embeddings_that_float16_does_not_have_get_no_second_look(scale, samples):
+    X, asked = (np.float32(scale) * (np.abs(some) + np.float32(1e-3)) for some in samples[::2])
+    clf, plain = (XLDA(second_look=rows, power=None).fit(X, samples[1]) for rows in (N_ROWS, None))
+    assert np.abs(clf._model.moments.residuals_of(np.arange(40))[0]).max() < 1e-3 * X.max()
+    np.testing.assert_allclose(clf.decision_function(asked), plain.decision_function(asked), atol=1e-4)
+
+
+def test_equal_samples_tell_nothing(samples):
+    X, y, _asked, _ = samples
+    firsts = np.unique(y, return_index=True)[1]
+    twice = np.concatenate([np.repeat(firsts[:20], 9), np.flatnonzero(y >= 20)])
+    clf = XLDA(second_look=N_ROWS).fit(X[twice], y[twice])
+    look = clf.snapshot().head.second_look
+    assert (look.worth[:20] == 0).all()
+    assert (look.rows[:20] == 0).all()
+    assert (look.worth[20:] > 1).all()
+    assert np.abs(look.rows[20:]).max(axis=(1, 2)).min() > 0
+
+
+def test_what_cannot_win_is_no_candidate(samples, clf):
+    asked = samples[2][:20]
+    head = clf.snapshot().head
+    queries = head.space.queries(asked)
+    rows = np.tile([7, 3, 9, 1, 4], (20, 1))
+    scores = np.tile([-1.0, -2.0, -3.0, -np.inf, -np.inf], (20, 1)).astype(np.float32)
+    unknown = np.zeros(20)
+    wanted, of_none = head.second_look.scores(queries, rows[:, :3], scores[:, :3], unknown)
+    found, of_nobody = head.second_look.scores(queries, rows, scores, unknown)
+    np.testing.assert_array_equal(found[:, 3:], -np.inf)
+    np.testing.assert_allclose(found[:, :3], wanted, atol=1e-4)
+    np.testing.assert_allclose(of_nobody, of_none, atol=1e-4)
+    assert np.abs(found[:, :3] - scores[:, :3]).max() > 0.1
+
+
+def test_classes_that_are_no_candidates_stay_in_order_below_these(samples, clf):
     X, y, asked, _ = samples
-    clf, plain = (XLDA(second_look=rows, power=None).fit(1e-9 * X, y) for rows in (N_ROWS, None))
-    assert np.abs(clf._model.moments.residuals_of(np.arange(40))[0]).max() < 1e-3 * 1e-9 * np.abs(X).max()
-    np.testing.assert_array_equal(clf.predict(1e-9 * asked), plain.predict(1e-9 * asked))
+    once, twice = XLDA(renew=0).fit(X, y).decision_function(asked), clf.decision_function(asked)
+    ranked = np.argsort(-once, axis=1)
+    candidates, others = ranked[:, :CANDIDATES], ranked[:, CANDIDATES:]
+    below = np.take_along_axis(twice, others, axis=1)
+    assert (below.max(axis=1) < np.take_along_axis(twice, candidates, axis=1).min(axis=1)).all()
+    differences = np.diff(below, axis=1)
+    np.testing.assert_allclose(
+        differences, np.diff(np.take_along_axis(once, others, axis=1), axis=1), atol=1e-3
+    )
+    labels, scores = clf.predict_topk(asked, 40)
+    np.testing.assert_array_equal(np.take_along_axis(twice, labels, axis=1), scores)
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+def test_scores_that_are_none_stay_so(samples, clf):
+    head = clf.snapshot().head
+    queries = head.space.queries(samples[2][:3])
+    once = np.linspace(-9, 0, 120, dtype=np.float32).reshape(3, 40)
+    once[1] = np.nan
+    once[2, 5:] = -np.inf
+    twice = head.second_look.of_all(queries, once)
+    np.testing.assert_array_equal(np.isnan(twice), np.isnan(once))
+    np.testing.assert_array_equal(np.isfinite(twice), np.isfinite(once))

@@ -9,8 +9,8 @@ the covariance
 
 of Y, the rows of all of them. A candidate whose distance from the query is u, in standard deviations, then
 scores by u' S^-1 u in place of u' u: by how much more or less that is than is to be expected of a sample of
-that candidate, whose own rows tell. So those with few samples, and those with none, are compared with those
-that have many as if nobody had looked twice, but for the ways in which samples vary.
+that candidate, whose own rows tell. Without the latter, classes with many samples, whose rows are in S, would
+take queries from those with few, and from the unknown.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ NEAREST = 5  # classes whose samples say how those near a query vary
 CANDIDATES = 20  # classes that are compared once more
 PRIOR = 200.0  # samples that the common covariance is worth
 ROUNDING = 1e-6  # of all squares of some rows: what products of these may be off
+NOTHING = 1e-4  # of the squares that are usual: rows with less tell nothing
 CLASSES_AT_ONCE = 64
 NUMBERS_AT_ONCE = 2**21  # of rows that are looked at together: they fit into a cache, or nearly so
 
@@ -122,8 +123,8 @@ class SecondLook:
     def scores(self, queries: Array, rows: Rows, scores: Array, unknown: Array) -> tuple[Array, Array]:
         """Scores of the best rows for each query, and of a class without samples, once more.
 
-        `queries` (n, p) are in the coordinates, `rows` and `scores` (n, k) those of the best, in order. Rows
-        that are not among the candidates score no more than these.
+        `queries` (n, p) are in the coordinates, `rows` and `scores` (n, k) those of the best, in order; what
+        has no finite score is not there. Rows that are not among the candidates stay in order below these.
         """
         scores, unknown = scores.copy(), unknown.copy()
         best = slice(min(CANDIDATES, rows.shape[1]))
@@ -133,29 +134,38 @@ class SecondLook:
         def look(start: int, stop: int, _part: int) -> None:
             for first in range(start, stop, at_once):
                 some = slice(first, min(first + at_once, stop))
-                added = self._added(queries[some, : len(self.psi)], rows[some, best])
+                is_there = np.isfinite(scores[some, best])
+                added = self._added(queries[some, : len(self.psi)], rows[some, best], is_there)
                 scores[some, best] += added[:, :-1].astype(scores.dtype)
                 unknown[some] += added[:, -1]
 
         parts = 1 if len(queries) <= A_FEW else parts_for(len(queries) * n_numbers)
         in_parallel_with_blas(look, len(queries), parts, wait=False)
-        np.minimum(scores[:, best.stop :], _least(scores[:, best])[:, None], out=scores[:, best.stop :])
+        if best.stop < rows.shape[1]:
+            scores[:, best.stop :] = _below(scores[:, best.stop :], scores[:, best])
         return scores, unknown
 
     def of_all(self, queries: Array, scores: Array) -> Array:
-        """Scores of all rows (n, C), those of the best by a second look."""
-        rows, best = best_columns(scores.copy(), min(CANDIDATES, scores.shape[1]))
-        best, _ = self.scores(queries, rows, best, np.zeros(len(queries)))
-        found: Array = np.minimum(scores, _least(best)[:, None])
-        np.put_along_axis(found, rows, best, axis=1)
+        """Scores of all rows (n, C), those of the best by a second look; NaN stays."""
+        ranked = np.where(np.isnan(scores), -np.inf, scores)
+        rows, once = best_columns(ranked, min(CANDIDATES, scores.shape[1]))
+        twice, _ = self.scores(queries, rows, once, np.zeros(len(queries)))
+        query, place = np.isfinite(once).nonzero()
+        found = scores.copy()
+        found[query, rows[query, place]] = -np.inf
+        found = _below(found, twice)
+        found[query, rows[query, place]] = twice[query, place]
         return found
 
-    def _added(self, queries: Array, rows: Rows) -> Array:
+    def _added(self, queries: Array, rows: Rows, is_there: Array) -> Array:
         """What candidates score more than they did, (n, k + 1); the last is a class without samples."""
         near = rows[:, :NEAREST]
         Y = self._rows_of(near.ravel()).reshape(len(rows), -1, len(self.psi))
         Y = Y.astype(queries.dtype, copy=False)
         worth = self._worth_of(near.ravel()).reshape(near.shape)
+        if not is_there.all():
+            missing = ~is_there[:, :NEAREST]
+            Y.reshape(*near.shape, -1)[missing], worth[missing] = 0.0, 0.0
         u = self._distances(queries, rows)
         squares = np.einsum("nkp,nkp->nk", u, u)
         factor = inverse_factors(_inner(Y))
@@ -233,10 +243,13 @@ def _inner(Y: Array) -> Array:
     return inner
 
 
-def _least(scores: Array) -> Array:
-    """The least of scores (n, k) of classes that can win, (n,)."""
-    least: Array = np.where(np.isfinite(scores), scores, np.inf).min(axis=1, initial=np.inf)
-    return least
+def _below(scores: Array, candidates: Array) -> Array:
+    """Scores (n, k), moved down so far that each is less than those of all candidates that are there."""
+    least = np.where(np.isfinite(candidates), candidates, np.inf).min(axis=1, initial=np.inf)
+    most = np.nextafter(least, -np.inf, dtype=scores.dtype)
+    down = np.minimum(most - np.fmax.reduce(scores, axis=1), 0.0)
+    below: Array = np.minimum(scores + down[:, None], most[:, None])
+    return below
 
 
 def _seen(space: BayesSpace, moments: Moments, classes: Rows) -> tuple[Array, Array, Array]:
@@ -247,8 +260,12 @@ def _seen(space: BayesSpace, moments: Moments, classes: Rows) -> tuple[Array, Ar
     flat = residuals.reshape(-1, residuals.shape[2]).astype(space.rotation.dtype, copy=False)
     rows = (flat @ space.rotation[:, : space.n_coordinates]).reshape(len(classes), n_rows, -1)
     # Of n samples, so many rows tell no more than n_rows others would, and no more than n.
+    worth = free * n_rows / (free + n_rows)
     rows *= np.sqrt(n_rows / (free + n_rows)).astype(rows.dtype)[:, None, None]
-    return rows, free * n_rows / (free + n_rows), _means(space, moments, classes)
+    # Equal samples, or such as all have one hash, leave nothing but rounding.
+    tell = np.einsum("crp,crp->c", rows, rows) > NOTHING * worth * space.n_coordinates
+    rows[~tell] = 0.0
+    return rows, np.where(tell, worth, 0.0), _means(space, moments, classes)
 
 
 def _means(space: BayesSpace, classes: ClassMeans, rows: Rows) -> Array:
