@@ -143,6 +143,7 @@ def test_teach_and_look_with_a_camera(tab, service, camera):
     camera.shows("tea")
     one = tab(service.url).open()
     one.find("first-yes").click()
+    one.page.locator("dialog").wait_for(state="detached")  # the screen is made anew once it is closed
     one.until("() => document.activeElement?.closest('[data-test=name]')")  # it has the focus by itself
     one.page.keyboard.type("tea")
     hold(one, least=3)
