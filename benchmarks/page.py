@@ -200,6 +200,7 @@ def type_ahead(browser: Browser, service: Served) -> dict[str, Any]:
     tab = Tab(browser, f"http://127.0.0.1:{service.port}/").open("#/teach")
     if tab.page.locator("[data-test=first-no]").count():
         tab.find("first-no").click()
+        tab.page.locator("dialog").wait_for(state="detached")
     field = tab.find("name")
     field.focus()
     tab.page.evaluate(KEYS % PAINTED)

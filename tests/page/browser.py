@@ -89,6 +89,11 @@ class Tab:
         self.page.wait_for_selector("main > :not(.loading)")
         return self
 
+    def answer_first(self):
+        """Answer what a new service asks first, and wait for the screen, which is made anew after that."""
+        self.find("first-yes").click()
+        self.page.locator("dialog").wait_for(state="detached")
+
     def go(self, place):
         """Go to a screen as by a link on the page."""
         self.page.evaluate("(place) => { location.hash = place }", place)

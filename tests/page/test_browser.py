@@ -142,8 +142,7 @@ def verdict(tab, word, label):
 def test_teach_and_look_with_a_camera(tab, service, camera):
     camera.shows("tea")
     one = tab(service.url).open()
-    one.find("first-yes").click()
-    one.page.locator("dialog").wait_for(state="detached")  # the screen is made anew once it is closed
+    one.answer_first()
     one.until("() => document.activeElement?.closest('[data-test=name]')")  # it has the focus by itself
     one.page.keyboard.type("tea")
     hold(one, least=3)
@@ -193,7 +192,7 @@ def test_teach_and_look_with_a_camera(tab, service, camera):
 def test_a_frame_that_does_not_differ_is_not_taken(tab, service, camera):
     camera.shows("tea", is_still=True)
     one = tab(service.url).open()
-    one.find("first-yes").click()
+    one.answer_first()
     name(one, "tea")
     one.find("hold").hover()
     one.page.mouse.down()
@@ -296,7 +295,7 @@ def test_a_lost_connection_loses_nothing(tab, shop, camera):
     camera.shows("tea")
     service = shop()
     one = tab(service.url).open()
-    one.find("first-yes").click()
+    one.answer_first()
     name(one, "tea")
     hold(one, least=2)
     before = service.counts()["tea"]
@@ -333,7 +332,7 @@ def test_without_https_there_is_no_camera_and_all_else_works(tab, shop):
     service = shop("--allow-host", INSECURE)
     one = tab(f"http://{INSECURE}:{service.port}/", "phone").open()
     assert one.page.evaluate("() => !isSecureContext")
-    one.find("first-yes").click()
+    one.answer_first()
     one.page.get_by_text("There is no live picture here: browsers allow that over https").wait_for()
     assert one.page.get_by_text("Hold to take photos").is_hidden()
     for product in ("tea", "ball"):
