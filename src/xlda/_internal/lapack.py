@@ -45,9 +45,7 @@ def lower_factor(matrix: Array) -> Array | None:
     """
     rows_as_columns = _checked(matrix.T)
     failed = _call("dpotrf", "L", len(matrix), rows_as_columns, len(matrix))
-    for column in range(1, len(matrix)):
-        rows_as_columns[:column, column] = 0.0
-    return None if failed else rows_as_columns
+    return None if failed else _with_zeros_above(rows_as_columns)
 
 
 def inverse_of_lower(factor: Array) -> Array:
@@ -57,9 +55,9 @@ def inverse_of_lower(factor: Array) -> Array:
     array([[ 0.5,  0. ],
            [-0.5,  1. ]])
     """
-    inverse = _copied(np.tril(factor))
+    inverse = _copied(factor)
     _call("dtrtri", "LN", len(factor), inverse, len(factor))
-    return inverse
+    return _with_zeros_above(inverse)
 
 
 def inverse_by_factor(factor: Array) -> Array:
@@ -71,6 +69,13 @@ def inverse_by_factor(factor: Array) -> Array:
     """
     _call("dpotri", "L", len(factor), _checked(factor), len(factor))
     return factor
+
+
+def _with_zeros_above(matrix: Array) -> Array:
+    """The matrix, in its own memory, with nothing but zeros above its diagonal."""
+    for column in range(1, len(matrix)):
+        matrix[:column, column] = 0.0
+    return matrix
 
 
 def _copied(matrix: Array) -> Array:

@@ -288,7 +288,9 @@ class GroupedMeans(ABC):
         """Values and directions, largest first, and what samples vary by along these."""
         values, basis = values[::-1].astype(np.float64), np.ascontiguousarray(basis[:, ::-1])
         raw_basis: Array = self._whitening @ basis
-        noise = np.einsum("ij,ij->j", raw_basis, self._covariance.astype(raw_basis.dtype) @ raw_basis)
+        noise = np.einsum(
+            "ij,ij->j", raw_basis, self._covariance.astype(raw_basis.dtype, copy=False) @ raw_basis
+        )
         return values, basis, noise
 
     def _worth(self, size: float) -> Array:
