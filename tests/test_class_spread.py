@@ -89,11 +89,15 @@ def test_the_unit_of_the_embeddings_does_not_matter(scale, rng):
     assert other.size == pytest.approx(one.size, rel=1e-7)
 
 
-def test_blocks_and_threads_change_nothing(rng, monkeypatch):
-    X, y, _ = unequal(rng, [1, 2, 5, 9] * 20, 8)
+@pytest.mark.parametrize("n_classes", [6, 80])
+def test_blocks_and_threads_change_nothing(n_classes, rng, monkeypatch):
+    X, y, _ = unequal(rng, ([1, 2, 5, 9] * 20)[:n_classes], 8)
     before = spread_of(X, y)[0]
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(module, "COLUMNS_AT_ONCE", 3)
     after = spread_of(X, y)[0]
+    assert after.size == pytest.approx(before.size, rel=1e-9)
+    assert after.outside == pytest.approx(before.outside, rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(after.psi, before.psi, rtol=1e-9)
     np.testing.assert_allclose(after.centre, before.centre, atol=1e-9)
 

@@ -35,6 +35,7 @@ N_PROBES = 64  # by so many directions
 MOST_SINGLE = 1e4  # of an eigenvalue, as one far class makes it; beside a larger one float32 hides the others
 MOST_LOG = 400.0  # of the spread
 ROWS_AT_ONCE = 2048  # classes that are whitened at once
+COLUMNS_AT_ONCE = 512  # of a whitening, that the covariance is multiplied by at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +202,16 @@ def lengths_along(whitening: Whitening, n_classes: int) -> Array:
     return whitening.matrix
 
 
+def _variance_under(whitening: Array, covariance: Array) -> float:
+    """The trace of W' S W, of an upper triangle W; some columns of W at a time, so in little memory."""
+    total = 0.0
+    for first in range(0, len(whitening), COLUMNS_AT_ONCE):
+        stop = first + COLUMNS_AT_ONCE
+        some = whitening[:stop, first:stop]
+        total += float(np.vdot(some, covariance[:stop, :stop].astype(some.dtype, copy=False) @ some))
+    return total
+
+
 class GroupedMeans(ABC):
     """Class means in the units of the covariance within, by groups of classes with as many samples.
 
@@ -216,9 +227,8 @@ class GroupedMeans(ABC):
 
     def __init__(self, base: Array, whitening: Whitening, covariance: Array, single: bool) -> None:
         self._base, self._exact, self._covariance, self._single = base, whitening, covariance, single
-        self._whitening = whitening.matrix.astype(np.float32 if single else np.float64)
-        within = covariance.astype(self._whitening.dtype, copy=False)
-        self.noise = float(np.vdot(self._whitening, within @ self._whitening)) / len(covariance)
+        self._whitening = whitening.matrix.astype(np.float32 if single else np.float64, copy=False)
+        self.noise = _variance_under(self._whitening, covariance) / len(covariance)
 
     @abstractmethod
     def scattered(self, centre: Array, weights: Array) -> Array:
@@ -275,6 +285,7 @@ class GroupedMeans(ABC):
         scatter -= per_mean * self._covariance
         whitening: Array = self._whitening
         white: Array = whitening.T @ scatter.astype(whitening.dtype, copy=False) @ whitening
+        del scatter  # memory
         values, basis = eigenvectors(white)
         if self._single and values[-1] > MOST_SINGLE:
             self._single, self._whitening = False, self._exact.matrix
@@ -287,10 +298,11 @@ class GroupedMeans(ABC):
     def _with_noise(self, values: Array, basis: Array) -> tuple[Array, Array, Array]:
         """Values and directions, largest first, and what samples vary by along these."""
         values, basis = values[::-1].astype(np.float64), np.ascontiguousarray(basis[:, ::-1])
-        raw_basis: Array = self._whitening @ basis
-        noise = np.einsum(
-            "ij,ij->j", raw_basis, self._covariance.astype(raw_basis.dtype, copy=False) @ raw_basis
-        )
+        within, noise = self._covariance.astype(basis.dtype, copy=False), np.empty_like(values)
+        for first in range(0, basis.shape[1], COLUMNS_AT_ONCE):
+            some = slice(first, first + COLUMNS_AT_ONCE)
+            raw_basis: Array = self._whitening @ basis[:, some]
+            noise[some] = np.einsum("ij,ij->j", raw_basis, within @ raw_basis)
         return values, basis, noise
 
     def _worth(self, size: float) -> Array:
@@ -316,7 +328,7 @@ class _Whitened(GroupedMeans):
         order = np.argsort(groups, kind="stable")  # classes with as many samples together
         self.rows, self._groups = rows[order], groups[order]
         self.classes = np.bincount(self._groups).astype(np.float64)  # in each group
-        towards = lengths_along(whitening, len(self.rows)).astype(self._whitening.dtype)
+        towards = lengths_along(whitening, len(self.rows)).astype(self._whitening.dtype, copy=False)
         d, n_groups = len(covariance), len(self.counts)
         self._squares, raw_sums = np.zeros(n_groups), np.zeros((n_groups, d))
         self._means = np.empty((len(self.rows), d)) if len(self.rows) <= d else None  # where they are few
@@ -346,10 +358,13 @@ class _Whitened(GroupedMeans):
         values, vectors = values[1:], vectors[:, 1:]  # the means about their centre are one less
         some = values > NOTHING * max(values[-1], 0.0)
         span = white.T @ (vectors[:, some] / np.sqrt(values[some]))
+        del white  # memory
         of_span = self._exact.matrix @ span
         within = np.diag(values[some]) - per_mean * (of_span.T @ self._covariance @ of_span)
+        del of_span
         values, turn = eigenvectors(within)
-        return self._with_noise(values, span @ turn)
+        span = span @ turn
+        return self._with_noise(values, span)
 
     def scattered(self, centre: Array, weights: Array) -> Array:
         """Of all means, on all threads."""
