@@ -478,6 +478,35 @@ def test_a_restored_box_takes_up_where_it_was_and_what_it_lost_counts_no_more(tm
             box.check([*began, *one, *two])
 
 
+def test_a_backup_is_whole_while_a_sync_writes_and_deletes_files(tmp_path, start):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(basel, one := some(4, "kiwi", "fig"))
+        for box in (basel, bern):
+            box.sync(hub)
+        fleet = bern.engine.places.folder / "fleet"
+        (fleet / ".own-0123456789abcdef.safetensors.0123.tmp").write_bytes(b"half of")
+        pieces = backup(bern.engine)
+        written = [next(pieces)]
+        before = {part.name for part in fleet.iterdir()}
+        basel.change(plans.rename_class(basel.id_of("fig"), "Fig", None))
+        for box in (basel, bern):
+            box.sync(hub)
+        assert before - {part.name for part in fleet.iterdir()}
+        (tmp_path / "backup.zip").write_bytes(b"".join([*written, *pieces]))
+        bern.close()
+        bern.path = tmp_path / "again.xlda"
+        restore(tmp_path / "backup.zip", bern.path)
+        bern.open()
+        bern.check([*began, *one])
+        taught(bern, two := some(2, "pear"))
+        renamed = [("Fig" if label == "fig" else label, sample) for label, sample in one]
+        for box in (bern, basel):
+            box.sync(hub)
+            box.check([*began, *renamed, *two])
+
+
 POINTS = ["fleet-file-written", "fleet-before-delete", "fleet-after-delete", "after-commit", "before-answer"]
 
 

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,43 +37,43 @@ def backup(engine: Engine) -> Iterator[bytes]:
     engine.checkpoint()  # so that commands that read the model find what was learned
     copy = engine.places.folder / f".backup-{secrets.token_hex(8)}.sqlite"
     try:
-        with _model(engine) as model:  # opened first: so it is never ahead of the log
-            with closing(engine.reading()) as db:
-                db.execute("VACUUM INTO ?", (os.fspath(copy),))
+        with ExitStack() as opened:
+            with engine.files_stay:  # and what is open can be read, also once it was deleted
+                files = _opened(opened, [engine.places.model])  # first: so it is never ahead of the log
+                with closing(engine.reading()) as db:
+                    db.execute("VACUUM INTO ?", (os.fspath(copy),))
+                files |= _opened(opened, _fleet_files(engine.places.folder))
             with closing(reader(copy)) as db:
                 seq = logs.last_position(db).seq
             manifest = {"format": "xlda backup", "version": VERSION, "xlda": xlda.__version__, "seq": seq}
-            yield from _zipped(engine, manifest, model, copy)
+            yield from _zipped(engine, manifest, files, copy)
     finally:
         for end in ("", "-wal", "-shm"):
             copy.with_name(copy.name + end).unlink(missing_ok=True)
 
 
-def _model(engine: Engine) -> Any:
-    return engine.places.model.open("rb") if engine.places.model.exists() else _Nothing()
+def _opened(opened: ExitStack, paths: list[Path]) -> dict[Path, BinaryIO]:
+    """Those that there are: a model that has learned nothing has no file."""
+    return {path: opened.enter_context(path.open("rb")) for path in paths if path.exists()}
 
 
-class _Nothing:
-    """In place of the file of a model that has learned nothing."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
+def _fleet_files(folder: Path) -> list[Path]:
+    """Files of a box of a fleet, without those that are still being written."""
+    found = sorted((folder / "fleet").glob("*"))
+    return [path for path in found if FLEET.fullmatch(f"fleet/{path.name}")]
 
 
-def _zipped(engine: Engine, manifest: dict[str, Any], model: BinaryIO | None, log: Path) -> Iterator[bytes]:
+def _zipped(
+    engine: Engine, manifest: dict[str, Any], files: dict[Path, BinaryIO], log: Path
+) -> Iterator[bytes]:
     pieces = Pieces()
     with zipfile.ZipFile(pieces, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         archive.writestr(MANIFEST, json.dumps(manifest))
-        if model is not None:
-            yield from _added(archive, pieces, MODEL, model)
+        for path, file in files.items():
+            name = MODEL if path == engine.places.model else f"fleet/{path.name}"
+            yield from _added(archive, pieces, name, file)
         with log.open("rb") as file:
             yield from _added(archive, pieces, LOG, file)
-        for part in sorted((engine.places.folder / "fleet").glob("*")):
-            with part.open("rb") as file:
-                yield from _added(archive, pieces, f"fleet/{part.name}", file)
         for name in engine.photos.names():
             content = engine.photos.read(name)
             if content is not None:

@@ -96,6 +96,7 @@ class Engine:
         self.saved_seq = self._saved_seq()
         self._saved_at = self._asked_at = self._measured_at = time.monotonic()
         self._checkpoint_turn = threading.Lock()
+        self.files_stay = threading.Lock()  # held while none may be deleted that log or model may name
         self._stop = threading.Event()
         self.is_closed = False
         self._upkeep = threading.Thread(target=self._keep_in_order, name="xlda-upkeep", daemon=True)

@@ -447,11 +447,12 @@ class FleetMember:
             return
         self._engine.checkpoint()
         count = {*self._fact["own"], *self._fact["others"]}
-        for path in sorted(self._folder.iterdir()):
-            if path.name not in count:
-                reached("fleet-before-delete")
-                path.unlink()
-                reached("fleet-after-delete")
+        with self._engine.files_stay:
+            for path in sorted(self._folder.iterdir()):
+                if path.name not in count:
+                    reached("fleet-before-delete")
+                    path.unlink()
+                    reached("fleet-after-delete")
 
 
 def _by_root(change: Transaction, space: Space) -> SignedSamples | None:
