@@ -507,6 +507,25 @@ def test_a_backup_is_whole_while_a_sync_writes_and_deletes_files(tmp_path, start
             box.check([*began, *renamed, *two])
 
 
+@pytest.mark.parametrize("part", ["own", "others"])
+@pytest.mark.parametrize("content", [None, b"damaged"])
+def test_a_box_that_has_lost_files_of_its_fleet_says_so_and_goes_on(tmp_path, start, part, content):
+    path, began = start
+    hub = FleetHub(tmp_path / "hub")
+    with boxes(tmp_path, "bern", "basel", start=path) as (bern, basel):
+        taught(basel, one := some(4, "kiwi", "fig"))
+        for box in (basel, bern):
+            box.sync(hub)
+        for file in (bern.engine.places.folder / "fleet").glob(f"{part}-*"):
+            file.unlink() if content is None else file.write_bytes(content)
+        taught(bern, two := some(2, "pear"))
+        basel.change(plans.rename_class(basel.id_of("fig"), "Fig", None))
+        basel.sync(hub)
+        with pytest.raises(Problem, match=r"is not whole.*xlda backup"):
+            bern.sync(hub)
+        bern.check([*began, *one, *two])
+
+
 POINTS = ["fleet-file-written", "fleet-before-delete", "fleet-after-delete", "after-commit", "before-answer"]
 
 

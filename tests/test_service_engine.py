@@ -510,6 +510,27 @@ def test_commands_leave_a_model_alone_that_has_a_log(tmp_path: Path) -> None:
     Engine.open(shop.path).abandon()  # the service itself may, and the lock is free
 
 
+def test_a_start_deletes_what_killed_services_had_half_written(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop.xlda", 1)
+    shop.teach(5)
+    folder = shop.engine.places.folder
+    (folder / "hub").mkdir()
+    left = [
+        folder / ".backup-0123456789abcdef.sqlite",
+        folder / ".backup-0123456789abcdef.sqlite-wal",
+        folder / "hub" / ".coming-0123456789abcdef",
+        folder / "hub" / ".going-0123456789abcdef",
+    ]
+    for file in left:
+        file.write_bytes(b"half of")
+    (folder / "hub" / "forgotten.json").write_bytes(b"{}")
+    shop.reopen(is_killed=True)
+    assert [file for file in left if file.exists()] == []
+    assert (folder / "hub" / "forgotten.json").exists()
+    check_model(shop)
+    shop.engine.close()
+
+
 def test_what_stands_in_the_way_of_an_undo_is_what_is_still_in_force(tmp_path: Path) -> None:
     shop = Shop(tmp_path / "shop.xlda", 1)
     taught = shop.change(

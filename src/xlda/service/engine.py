@@ -79,6 +79,7 @@ class Engine:
             store = PhotoStore(places.photos, keeping.photo_bytes) if has_photos else None
             classifier = reading.result()
         places.make_folder()  # and not before: what is no model gets none
+        places.sweep()
         self.db, self.machine = started(places, classifier, vfs)
         self.photos = store or PhotoStore(places.photos, keeping.photo_bytes)
         self.log_id = str(self._fact("log"))

@@ -45,6 +45,7 @@ from xlda.service.changes import Transaction
 from xlda.service.database import ROOTS, one
 from xlda.service.engine import Engine
 from xlda.service.faults import reached
+from xlda.service.fleet_files import delete_others, read_part, write_part
 from xlda.service.fleet_hearing import heard_entries
 from xlda.service.fleet_start import apart_again
 from xlda.service.problems import Problem
@@ -92,12 +93,12 @@ class FleetMember:
     @cached_property
     def own(self) -> Joined:
         """All that was told."""
-        return self._read("own")
+        return read_part(self._folder, self._fact["own"], self._space)
 
     @cached_property
     def others(self) -> Joined:
         """All that others have told."""
-        return self._read("others")
+        return read_part(self._folder, self._fact["others"], self._space)
 
     def changes(self) -> list[Message]:
         """What the hub may not have yet."""
@@ -402,7 +403,7 @@ class FleetMember:
     def _keep(self, change: Transaction, **parts: Joined) -> dict[str, Any]:
         """Write parts to files of new names, and have them count with this change."""
         for name, part in parts.items():
-            self._fact[name] = [self._written(name, part.whole())]
+            self._fact[name] = [write_part(self._folder, name, part.whole())]
         if "own" in parts:
             mine = self.own.versions.get(self.name)
             self._fact["version"] = None if mine is None else list(mine)
@@ -416,27 +417,13 @@ class FleetMember:
         """Write what has changed of a part to one more file; once they are many, all others as one."""
         if len(self._fact[name]) >= MOST_FILES:
             self._is_untidy = True
-            self._fact[name] = [self._written(name, getattr(self, name).whole())]
+            self._fact[name] = [write_part(self._folder, name, getattr(self, name).whole())]
         if name in self.__dict__:
             getattr(self, name).apply(message)
-        self._fact[name] = [*self._fact[name], self._written(name, message)]
+        self._fact[name] = [*self._fact[name], write_part(self._folder, name, message)]
         reached("fleet-file-written")
         change.set_fact(FACT, json.dumps(self._fact))
         return {}
-
-    def _written(self, name: str, message: Message) -> str:
-        file = f"{name}-{secrets.token_hex(8)}.safetensors"
-        message.write(self._folder / file)
-        return file
-
-    def _read(self, name: str) -> Joined:
-        first, *more = self._fact[name]
-        message, found = Message.read(self._folder / first), Joined(self._space)
-        found.taught, found.registers = message.added or Sums(self._space), message.registers
-        found.versions, found.forgotten = message.after, message.forgotten
-        for file in more:
-            found.apply(Message.read(self._folder / file))
-        return found
 
     def _changed(self, plan: ChangePlan) -> dict[str, Any]:
         return self._engine.writer.change_now(Wanted("sync", plan, "fleet", alone=True)).body
@@ -446,13 +433,8 @@ class FleetMember:
         if not self._is_untidy:
             return
         self._engine.checkpoint()
-        count = {*self._fact["own"], *self._fact["others"]}
         with self._engine.files_stay:
-            for path in sorted(self._folder.iterdir()):
-                if path.name not in count:
-                    reached("fleet-before-delete")
-                    path.unlink()
-                    reached("fleet-after-delete")
+            delete_others(self._folder, [*self._fact["own"], *self._fact["others"]])
 
 
 def _by_root(change: Transaction, space: Space) -> SignedSamples | None:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from xlda._internal.files import flush_to_disk, write_whole
 
+UNFINISHED = (".backup-*.sqlite*", "hub/.coming-*", "hub/.going-*")  # backups; what boxes bring and get
+
 
 class ServicePlaces(NamedTuple):
     """The files of a service."""
@@ -49,6 +51,12 @@ class ServicePlaces(NamedTuple):
     def tls(self) -> Path:
         """Certificates of its own, and their keys: in no backup."""
         return self.folder / "tls"
+
+    def sweep(self) -> None:
+        """Delete what a service that was killed had half written. Only for whoever holds the model's lock."""
+        for left in UNFINISHED:
+            for path in self.folder.glob(left):
+                path.unlink()
 
     def make_folder(self) -> None:
         """Have the folder, on disk."""
