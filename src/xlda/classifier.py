@@ -70,9 +70,9 @@ class XLDA(Estimator, Learner):
         mean of some from elsewhere; it is saved. None takes nothing off.
     second_look
         How many rows are kept of each class, 8 to 32, to tell how its own samples vary; or None. The classes
-        nearest to a query are compared once more by the rows of the five nearest of them: better where
-        classes have ten samples or more, and often better than a lift at less cost. A row takes as much
-        memory as a class mean does twice, and a query some tenths of a millisecond more. The rows are sums of
+        nearest to a query are compared once more, by the rows of the eight nearest and their own: better
+        where classes have ten samples or more, and often better than a lift at less cost. A row takes as
+        much memory as a class mean does twice, and a query about a millisecond more. The rows are sums of
         samples, so any order, batching or split gives the same, and samples can be forgotten. Set to None
         later, they are dropped, at once and for good.
     background

@@ -2,15 +2,11 @@
 
 All classes share one covariance, and the coordinates are those in which it is I. But samples of the classes
 that a query may belong to vary in ways of their own. A few rows of each (`Sketches`) tell how: those of the
-nearest classes together, worth r samples, and a prior worth m samples that they vary as all others do, give
-the covariance
-
-    S = (Y' Y + m I) / (r + m)
-
-of Y, the rows of all of them. A candidate whose distance from the query is u, in standard deviations, then
-scores by u' S^-1 u in place of u' u: by how much more or less that is than is to be expected of a sample of
-that candidate, whose own rows tell. Without the latter, classes with many samples, whose rows are in S, would
-take queries from those with few, and from the unknown.
+nearest classes together, and those of a candidate once more, give a covariance S (`near_spread`). A candidate
+whose distance from the query is u, in standard deviations, then scores by u' S^-1 u in place of u' u: by how
+much more or less that is than is to be expected of a sample of that candidate, whose own rows tell. Without
+the latter, classes with many samples, whose rows are in S, would take queries from those with few, and from
+the unknown.
 """
 
 from __future__ import annotations
@@ -22,19 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.one_thread import A_FEW, inner_products
-from xlda._internal.small_factors import inverse_factors
+from xlda._internal.one_thread import A_FEW
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.bayes_space import BayesSpace
 from xlda.head.changed_rows import ClassMeans
+from xlda.head.near_spread import PRIOR, near_spread
 from xlda.head.plain_space import PlainSpace
 from xlda.moments import Moments
 from xlda.search.ranking import best_columns
 
-NEAREST = 5  # classes whose samples say how those near a query vary
+NEAREST = 8  # classes whose samples say how those near a query vary
 CANDIDATES = 20  # classes that are compared once more
-PRIOR = 200.0  # samples that the common covariance is worth
-ROUNDING = 1e-6  # of all squares of some rows: what products of these may be off
 NOTHING = 1e-4  # of the squares that are usual: rows with less tell nothing
 CLASSES_AT_ONCE = 64
 NUMBERS_AT_ONCE = 2**21  # of rows that are looked at together: they fit into a cache, or nearly so
@@ -160,41 +154,18 @@ class SecondLook:
     def _added(self, queries: Array, rows: Rows, is_there: Array) -> Array:
         """What candidates score more than they did, (n, k + 1); the last is a class without samples."""
         near = rows[:, :NEAREST]
-        Y = self._rows_of(near.ravel()).reshape(len(rows), -1, len(self.psi))
+        Y = self._rows_of(near.ravel()).reshape(*near.shape, -1, len(self.psi))
         Y = Y.astype(queries.dtype, copy=False)
-        worth = self._worth_of(near.ravel()).reshape(near.shape)
+        worth = np.zeros((len(rows), rows.shape[1] + 1))
+        worth[:, :-1] = self._worth_of(rows.ravel()).reshape(rows.shape)
         if not is_there.all():
-            missing = ~is_there[:, :NEAREST]
-            Y.reshape(*near.shape, -1)[missing], worth[missing] = 0.0, 0.0
+            worth[:, :-1][~is_there], Y[~is_there[:, :NEAREST]] = 0.0, 0.0
         u = self._distances(queries, rows)
         squares = np.einsum("nkp,nkp->nk", u, u)
-        factor = inverse_factors(_inner(Y))
-        along = factor @ inner_products(Y, u)
-        explained = np.einsum("nrk,nrk->nk", along, along)
-        ratio = worth.sum(axis=1)[:, None] / PRIOR + 1.0
-        diagonal = np.einsum("nir,nir->nr", factor, factor).astype(np.float64)
-        expected = self._expected(rows, worth, diagonal, ratio)
-        added: Array = -0.5 * ((ratio * (squares - explained) - squares) - (expected - len(self.psi)))
+        scale, left, of_rows, of_common = near_spread(Y, u, squares, worth, is_there[:, :NEAREST])
+        expected = scale * (of_rows + of_common) / (worth + PRIOR)
+        added: Array = -0.5 * ((scale / PRIOR * left - squares) - (expected - len(self.psi)))
         return added
-
-    def _expected(self, rows: Rows, worth: Array, diagonal: Array, ratio: Array) -> Array:
-        """What u' S^-1 u is on average of samples of each candidate, (n, k + 1): the trace of S^-1 C.
-
-        C, the covariance of a candidate, is taken for that of its rows and of a prior like that of S. Of
-        those that are not among the nearest, rows are taken for such as these have, on average. `worth` is
-        that of the nearest (n, NEAREST), `diagonal` (n, n_rows in all) of the inverse of Y Y' + m I.
-        """
-        n_rows = self.rows.shape[1]
-        of_common = ratio * (len(self.psi) - (1.0 - PRIOR * diagonal).sum(axis=1, keepdims=True))
-        of_rows = ratio * PRIOR * (1.0 - PRIOR * diagonal).reshape(*worth.shape, n_rows).sum(axis=2)
-        usual = of_rows.sum(axis=1, keepdims=True) / np.maximum(worth.sum(axis=1, keepdims=True), 1.0)
-        of_each = np.zeros((len(rows), rows.shape[1] + 1))  # the last has no samples, and so no rows
-        each = np.zeros_like(of_each)
-        each[:, :-1] = self._worth_of(rows.ravel()).reshape(rows.shape)
-        of_each[:, :-1] = usual * each[:, :-1]
-        of_each[:, : worth.shape[1]] = of_rows
-        expected: Array = (of_each + PRIOR * of_common) / (each + PRIOR)
-        return expected
 
     def _distances(self, queries: Array, rows: Rows) -> Array:
         """Of queries from candidates, and from where nobody knows anything, in standard deviations."""
@@ -233,14 +204,6 @@ class SecondLook:
             return []
         late = self.late
         return [(place, late[row]) for place, row in enumerate(classes.tolist()) if row in late]
-
-
-def _inner(Y: Array) -> Array:
-    """Y Y' + m I of each; a little more than m where rows are so long that rounding would hide it."""
-    inner = inner_products(Y, Y)
-    added = PRIOR + ROUNDING * np.einsum("nrr->n", inner)
-    inner += added[:, None, None] * np.eye(Y.shape[1], dtype=Y.dtype)
-    return inner
 
 
 def _below(scores: Array, candidates: Array) -> Array:
