@@ -100,13 +100,9 @@ def sizes(found: list[dict[str, Any]]) -> str:
     """Of the file, and in memory."""
     rows = []
     for one in found:
-        predicting, peak = one["predicting"], one["peak"]
-        sizes = [one["file"], sum(one["learning"].values())]
-        sizes += [] if predicting is None else [sum(predicting.values())]
+        sizes = [one["file"], sum(one["learning"].values()), sum(one["predicting"].values())]
         shown = [f"{size / 1e6:,.0f} ({size / one['limit']:.2f})" for size in sizes]
-        more = [] if peak is None else [f"{peak / 1e6:,.0f}"]
-        row = [f"{one['width']:,}", f"{one['limit'] / 1e6:,.0f}", *shown, *more]
-        rows.append([*row, *[""] * (6 - len(row))])
+        rows.append([f"{one['width']:,}", f"{one['limit'] / 1e6:,.0f}", *shown, f"{one['peak'] / 1e6:,.0f}"])
     header = [
         "`lift`",
         "C lift 4 + lift² 8",
