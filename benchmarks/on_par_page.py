@@ -20,10 +20,10 @@ TEXT = f"""\
 The paper says so. Both get the same samples, all at once; the layer is trained for 1,500 steps, or 20 epochs
 where that is more. [With dozens of samples](dozens.md) ten times as many bring it one to two points more.
 First plain LDA (`model="lda", shrinkage=0.3, power=None`) and the layer over embeddings as they are, which is
-the paper's question; then both over square roots of the embeddings (`power=0.5`); then XLDA with its defaults,
-which take square roots of such embeddings, and the same layer over square roots. *Difference* is the first
-less the layer, in points, mean ± standard deviation over seeds (other classes, other samples). *On par*
-means less than {MARGIN:g} point, or less than two standard errors."""
+the paper's question; then both over square roots of the embeddings (`power=0.5`); then XLDA with its
+defaults, which take square roots of such embeddings, and the same layer over square roots. *Difference* is
+the first less the layer, in points, mean ± standard deviation over seeds (other classes, other samples). *On
+par* means less than {MARGIN:g} point, or less than two standard errors."""
 
 
 def section(results: dict[str, Any]) -> str:

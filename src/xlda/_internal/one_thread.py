@@ -14,6 +14,7 @@ from xlda._internal.arrays import Array
 ALONE = 2**18  # numbers of a matrix; OpenBLAS 0.3.27 and later share out a product from 460,800 on
 A_FEW = 16  # vectors, or pairs of matrices
 MULTIPLICATIONS_ALONE = 2**18  # of two matrices; it shares out a product of more
+SIDE = 64  # rows and columns of a block of a product
 
 
 def times_vector(matrix: Array, vector: Array) -> Array:
@@ -54,13 +55,29 @@ def inner_products(left: Array, right: Array) -> Array:
     >>> inner_products(np.array([[[1.0, 2.0]]]), np.array([[[10.0, 1.0]]]))
     array([[[12.]]])
     """
-    across = right.transpose(0, 2, 1)
-    step = max(1, MULTIPLICATIONS_ALONE // (left.shape[1] * right.shape[1]))
-    width = left.shape[2]
-    if len(left) > A_FEW or step >= width:
-        product: Array = left @ across
+    (n, a, width), b = left.shape, right.shape[1]
+    if n > A_FEW or a * b * width <= MULTIPLICATIONS_ALONE:
+        product: Array = left @ right.transpose(0, 2, 1)
         return product
-    total: Array = left[:, :, :step] @ across[:, :step]
-    for start in range(step, width, step):
-        total += left[:, :, start : start + step] @ across[:, start : start + step]
+    products = np.empty((n, a, b), left.dtype)
+    for i in range(0, a, SIDE):
+        for j in range(0, b, SIDE):
+            block = products[:, i : i + SIDE, j : j + SIDE]
+            if left is right and j < i:
+                block[:] = products[:, j : j + SIDE, i : i + SIDE].transpose(0, 2, 1)
+            else:
+                block[:] = _in_pieces(left[:, i : i + SIDE], right[:, j : j + SIDE])
+    return products
+
+
+def _in_pieces(left: Array, right: Array) -> Array:
+    """The same, a part of the numbers of each vector at a time."""
+    (n, a, width), b = left.shape, right.shape[1]
+    step = min(MULTIPLICATIONS_ALONE // (a * b), width)
+    whole = width - width % step
+    pieces = left[:, :, :whole].reshape(n, a, -1, step).transpose(0, 2, 1, 3)
+    products = pieces @ right[:, :, :whole].reshape(n, b, -1, step).transpose(0, 2, 3, 1)
+    total: Array = products.sum(axis=1)
+    if whole < width:
+        total += left[:, :, whole:] @ right[:, :, whole:].transpose(0, 2, 1)
     return total

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from xlda._internal.arrays import Array
+from xlda._internal.one_thread import inner_products
 
 SMALL = 20  # rows of what is inverted as it is
+ALONE = 64  # rows of what LAPACK factors by one thread
 
 
 def inverse_factors(matrices: Array) -> Array:
@@ -20,7 +22,18 @@ def inverse_factors(matrices: Array) -> Array:
     array([[ 0.5, -0.5],
            [-0.5,  1. ]])
     """
-    return _inverted(np.linalg.cholesky(matrices))
+    m = matrices.shape[1]
+    if m <= ALONE:
+        return _inverted(np.linalg.cholesky(matrices))
+    half = m // 2
+    inverse = np.zeros_like(matrices)
+    inverse[:, :half, :half] = first = inverse_factors(matrices[:, :half, :half])
+    below = inner_products(matrices[:, half:, :half], first)
+    rest = matrices[:, half:, half:] - inner_products(below, below)
+    inverse[:, half:, half:] = second = inverse_factors(rest)
+    across = inner_products(below, first.transpose(0, 2, 1)).transpose(0, 2, 1)
+    np.negative(inner_products(second, across), out=inverse[:, half:, :half])
+    return inverse
 
 
 def _inverted(lower: Array) -> Array:

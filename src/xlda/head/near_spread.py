@@ -48,7 +48,7 @@ def near_spread(Y: Array, u: Array, squares: Array, worth: Array, is_there: Arra
     of_rows[:, near] = of_each
     found = NearSpread(
         np.repeat(total + PRIOR, worth.shape[1], axis=1),
-        squares - np.square(factor @ products).sum(axis=1),
+        squares - np.square(inner_products(factor, products.transpose(0, 2, 1))).sum(axis=1),
         of_rows,
         np.repeat(width - of_all, worth.shape[1], axis=1),
     )
