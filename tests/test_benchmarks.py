@@ -657,7 +657,7 @@ def test_the_best_rate_and_decay_for_held_out_samples_are_taken(case, monkeypatc
     import dozens_methods
     from fc_layer import Training
 
-    monkeypatch.setattr(dozens_methods, "to_convergence", lambda n: Training(0.003, 6, 16))
+    monkeypatch.setattr(dozens_methods, "to_convergence", lambda n, steps: Training(0.003, 6, 16))
     monkeypatch.setattr(dozens_methods, "RATES", (1e-9, 0.05))
     monkeypatch.setattr(dozens_methods, "DECAYS", (0.0, 19.0))  # which leaves hardly any weights
     how = dozens_methods.chosen_training(case.X, case.rows, seed=0)
