@@ -507,6 +507,15 @@ def test_a_backup_is_whole_while_a_sync_writes_and_deletes_files(tmp_path, start
             box.check([*began, *renamed, *two])
 
 
+def test_a_sync_leaves_the_connection_of_the_writer_to_its_thread(tmp_path, start, monkeypatch):
+    path, _ = start
+    with boxes(tmp_path, "bern", start=path) as (bern,):
+        bern.sync(FleetHub(tmp_path / "hub"))
+        with monkeypatch.context() as patch:
+            patch.setattr(bern.engine, "db", None)
+            assert fleet_member.FleetMember(bern.engine).name == "bern"
+
+
 @pytest.mark.parametrize("part", ["own", "others"])
 @pytest.mark.parametrize("content", [None, b"damaged"])
 def test_a_box_that_has_lost_files_of_its_fleet_says_so_and_goes_on(tmp_path, start, part, content):

@@ -29,7 +29,7 @@ from xlda.predictor.snapshot import Snapshot
 from xlda.service import log as logs
 from xlda.service.book import Book
 from xlda.service.contradictions import Contradiction, contradictions
-from xlda.service.database import reader
+from xlda.service.database import one, reader
 from xlda.service.faults import reached
 from xlda.service.folding import fold, forget_answers, is_needed
 from xlda.service.marks import SETTINGS
@@ -156,7 +156,9 @@ class Engine:
         return reader(self.places.database, self._vfs)
 
     def _fact(self, name: str) -> Any:
-        found = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        """What was committed; whoever asks, since the connection of the writer is for its thread alone."""
+        with closing(self.reading()) as db:
+            found = one(db, "SELECT value FROM facts WHERE name = ?", (name,))
         return None if found is None else found[0]
 
     def _make_head(self) -> None:
