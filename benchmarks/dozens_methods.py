@@ -15,8 +15,8 @@ from learners import PLAIN, RandomFeatureRidge
 from xlda import XLDA
 
 RATES, DECAYS = (0.001, 0.003), (0.0, 0.1)
-STEPS = 15_000  # of training a layer: after 7,000 there are 0.3 points to gain
-SHORT = 1_500  # or 20 epochs, where those are more: then there are one to two points to gain
+STEPS = 15_000  # of training a layer to convergence
+SHORT = 1_500  # or 20 epochs, where those are more: too few
 CHOOSE_BY = 100  # classes, at most, whose held-out samples choose
 RIDGE_CHOOSE_BY = 2_000  # samples, or as many as ten classes have
 STRENGTHS = (0.01, 0.1, 1.0)  # of scikit-learn's logistic regression: one over the penalty
@@ -80,8 +80,8 @@ def chosen_training(X: np.ndarray, rows: np.ndarray, seed: int, steps: int = STE
     usual, right = to_convergence(len(rows), steps=steps), {}
     for rate in RATES:
         for decay in DECAYS:
-            short = to_convergence(len(known), steps=steps)
-            how = Training(rate, short.epochs, short.batch, decay)
+            trial = to_convergence(len(known), steps=steps)
+            how = Training(rate, trial.epochs, trial.batch, decay)
             fc = FCLayer(int(rows[some].max()) + 1, X.shape[1], seed)
             fc.train(X[known], rows[known], how)
             right[rate, decay] = int((fc.predict(X[held]) == rows[held]).sum())

@@ -46,7 +46,7 @@ what holds nothing but scores over features, as an ONNX graph.
 - **FC** is trained to convergence, for 15,000 steps of 64 samples, and of 512 where there are more than
   20,000; rate and weight decay are the best for held-out samples. It is trained over embeddings as they are,
   over their square roots, and over these standardised. *20 epochs* is the same with a tenth of the steps, or
-  20 epochs where that is more: not enough with dozens of samples.
+  20 epochs where that is more, which is not enough.
 - **Ridge on random features** is made after RanPAC (McDonnell et al., 2023): 5,000 features, the ridge chosen
   on held-out samples.
 - **Logistic regression** is scikit-learn's, over standardised square roots, with a chosen penalty; with very

@@ -37,9 +37,7 @@ class Training:
 def to_convergence(n_samples: int, rate: float = 0.003, steps: int = 1_500) -> Training:
     """So many epochs: 20, and so many steps.
 
-    With few samples of a class, 1,500 steps are near the end. With dozens, ten times as many bring one to
-    two points more: 60 of each of 1,000 characters, 93.9 % after 2,400 steps, 95.0 after 7,000, 95.3 after
-    17,600.
+    Ten times as many steps bring one to three points more, as docs/dozens.md shows for 1,000 characters.
     """
     batch = 64 if n_samples <= 20_000 else 512
     return Training(rate, max(20, -(-steps * batch // n_samples)), batch)

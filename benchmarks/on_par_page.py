@@ -18,8 +18,7 @@ TEXT = f"""\
 ## Is LDA on par with an FC layer?
 
 The paper says so. Both get the same samples, all at once; the layer is trained for 1,500 steps, or 20 epochs
-where that is more. With dozens of samples ten times as many bring it one to two points more, as
-`benchmarks/dozens.py` has it.
+where that is more. Ten times as many bring it one to three points more, as `benchmarks/dozens.py` found.
 First plain LDA (`model="lda", shrinkage=0.3, power=None`) and the layer over embeddings as they are, which is
 the paper's question; then both over square roots of the embeddings (`power=0.5`); then XLDA with its
 defaults, which take square roots of such embeddings, and the same layer over square roots. *Difference* is
