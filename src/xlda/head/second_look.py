@@ -11,14 +11,14 @@ the unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from xlda._internal.arrays import Array, Rows
-from xlda._internal.one_thread import A_FEW
+from xlda._internal.one_thread import A_FEW, few_times, inner_products
 from xlda._internal.threads import in_parallel_with_blas, parts_for
 from xlda.head.bayes_space import BayesSpace
 from xlda.head.changed_rows import ClassMeans
@@ -31,6 +31,7 @@ NEAREST = 8  # classes whose samples say how those near a query vary
 CANDIDATES = 20  # classes that are compared once more
 NOTHING = 1e-4  # of the squares that are usual: rows with less tell nothing
 CLASSES_AT_ONCE = 64
+A_FEW_CLASSES = 4  # whose rows are made by one thread
 NUMBERS_AT_ONCE = 2**21  # of rows that are looked at together: they fit into a cache, or nearly so
 
 
@@ -48,7 +49,8 @@ class SecondLook:
     """What the nearest classes are compared by; it never changes."""
 
     psi: Array  # (width,): variances of class means
-    rows: Array  # (n, n_rows, width), float32
+    n_rows: int  # of each class
+    rows: Sequence[Array]  # of n classes, each (n_rows, width), float32: heads share those that stay the same
     worth: Array  # (n,)
     means: Array  # (n, width)
     counts: Array  # (n,)
@@ -60,22 +62,24 @@ class SecondLook:
         if moments.sketches is None or not isinstance(space, BayesSpace):
             return None
         n, n_rows, width = moments.n_classes, moments.sketches.n_rows, space.n_coordinates
-        rows = np.empty((n, n_rows, width), np.float32)
+        rows: list[Array] = [np.empty(0)] * n
         worth, means, counts = np.empty(n), np.empty((n, width), space.centre.dtype), moments.counts
 
         def look(start: int, stop: int, _part: int) -> None:
             for first in range(start, stop, CLASSES_AT_ONCE):
-                some = np.arange(first, min(first + CLASSES_AT_ONCE, stop))
-                rows[some], worth[some], means[some] = _seen(space, moments, some)
+                some = slice(first, min(first + CLASSES_AT_ONCE, stop))
+                seen, worth[some], means[some] = _seen(space, moments, np.arange(some.start, some.stop))
+                rows[some] = seen.astype(np.float32, copy=False)
 
         in_parallel_with_blas(look, n, parts_for(n * n_rows * width * len(space.centre)))
-        return cls(space.table.psi, rows, worth, means, counts)
+        return cls(space.table.psi, n_rows, rows, worth, means, counts)
 
     @property
     def nbytes(self) -> int:
         """Memory."""
         late = sum(one.rows.nbytes + one.mean.nbytes for one in self.late.values())
-        return self.rows.nbytes + self.means.nbytes + self.worth.nbytes + self.counts.nbytes + late
+        rows = sum(rows.nbytes for rows in self.rows)
+        return rows + self.means.nbytes + self.worth.nbytes + self.counts.nbytes + late
 
     # -- classes
 
@@ -91,13 +95,13 @@ class SecondLook:
 
     def without_rows(self, space: BayesSpace, classes: ClassMeans, changed: Rows) -> SecondLook:
         """With the means of some classes as they are now, and without their rows."""
-        none = np.zeros((len(changed), *self.rows.shape[1:]), np.float32)
+        none = np.zeros((len(changed), self.n_rows, len(self.psi)), np.float32)
         means = _means(space, classes, changed)
         seen = _classes(none, np.zeros(len(changed)), means, classes.counts_of(changed))
         return self._with({**self.late, **dict(zip(changed.tolist(), seen, strict=True))})
 
     def settled(self) -> SecondLook:
-        """The same, all classes in one place: O(C n_rows p)."""
+        """The same, all classes in one place: O(C p), since their rows stay where they are."""
         if not self.late:
             return self
         n = max(len(self.counts), max(self.late) + 1)
@@ -105,12 +109,13 @@ class SecondLook:
 
     def taken(self, classes: Rows) -> SecondLook:
         """Some of the classes, in this order."""
+        rows = self._rows_of(classes)
         return SecondLook(
-            self.psi, self._rows_of(classes), self._worth_of(classes), *self._means_and_counts(classes)
+            self.psi, self.n_rows, rows, self._worth_of(classes), *self._means_and_counts(classes)
         )
 
     def _with(self, late: Mapping[int, _Class]) -> SecondLook:
-        return SecondLook(self.psi, self.rows, self.worth, self.means, self.counts, late)
+        return replace(self, late=late)
 
     # -- queries
 
@@ -122,7 +127,7 @@ class SecondLook:
         """
         scores, unknown = scores.copy(), unknown.copy()
         best = slice(min(CANDIDATES, rows.shape[1]))
-        n_numbers = NEAREST * self.rows.shape[1] * len(self.psi)
+        n_numbers = NEAREST * self.n_rows * len(self.psi)
         at_once = max(1, NUMBERS_AT_ONCE // n_numbers)
 
         def look(start: int, stop: int, _part: int) -> None:
@@ -154,8 +159,8 @@ class SecondLook:
     def _added(self, queries: Array, rows: Rows, is_there: Array) -> Array:
         """What candidates score more than they did, (n, k + 1); the last is a class without samples."""
         near = rows[:, :NEAREST]
-        Y = self._rows_of(near.ravel()).reshape(*near.shape, -1, len(self.psi))
-        Y = Y.astype(queries.dtype, copy=False)
+        Y = np.stack(self._rows_of(near.ravel()), dtype=queries.dtype)
+        Y = Y.reshape(*near.shape, self.n_rows, len(self.psi))
         worth = np.zeros((len(rows), rows.shape[1] + 1))
         worth[:, :-1] = self._worth_of(rows.ravel()).reshape(rows.shape)
         if not is_there.all():
@@ -181,8 +186,8 @@ class SecondLook:
         u[:, -1] = queries / np.sqrt(1.0 + psi)
         return u
 
-    def _rows_of(self, classes: Rows) -> Array:
-        found = self.rows.take(classes, axis=0, mode="clip")
+    def _rows_of(self, classes: Rows) -> list[Array]:
+        found = [self.rows[one] for one in classes.clip(max=len(self.rows) - 1).tolist()]
         for place, one in self._late_among(classes):
             found[place] = one.rows
         return found
@@ -220,8 +225,11 @@ def _seen(space: BayesSpace, moments: Moments, classes: Rows) -> tuple[Array, Ar
     residuals, weights = moments.residuals_of(classes)
     n_rows = residuals.shape[1]
     free = np.maximum(weights - 1.0, 0.0)
-    flat = residuals.reshape(-1, residuals.shape[2]).astype(space.rotation.dtype, copy=False)
-    rows = (flat @ space.rotation[:, : space.n_coordinates]).reshape(len(classes), n_rows, -1)
+    rotation = space.rotation[:, : space.n_coordinates]
+    flat = residuals.reshape(-1, residuals.shape[2]).astype(rotation.dtype, copy=False)
+    few = len(classes) <= A_FEW_CLASSES
+    rows = inner_products(flat[None], rotation.T[None]) if few else flat @ rotation
+    rows = rows.reshape(len(classes), n_rows, -1)
     # Of n samples, so many rows tell no more than n_rows others would, and no more than n.
     worth = free * n_rows / (free + n_rows)
     rows *= np.sqrt(n_rows / (free + n_rows)).astype(rows.dtype)[:, None, None]
@@ -232,7 +240,7 @@ def _seen(space: BayesSpace, moments: Moments, classes: Rows) -> tuple[Array, Ar
 
 
 def _means(space: BayesSpace, classes: ClassMeans, rows: Rows) -> Array:
-    means = classes.means_from(space.centre, rows) @ space.rotation[:, : space.n_coordinates]
+    means = few_times(classes.means_from(space.centre, rows), space.rotation[:, : space.n_coordinates])
     means[classes.counts_of(rows) == 0] = 0.0
     return means
 
