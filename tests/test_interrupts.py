@@ -163,8 +163,7 @@ def test_a_change_that_fails_in_the_middle_is_told_to_whoever_reads(rng, monkeyp
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "working_memory", no_memory)
-        clf._model.moments._scatter._work = None
+        patch.setattr(module, "shape_of_work", no_memory)
         with pytest.raises(MemoryError):
             clf.partial_fit(X, y)
     for read in (

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import oracle
 import xlda
@@ -271,6 +272,18 @@ def test_a_head_of_features_takes_half_of_the_memory_of_its_matrices(rng):
     others = (space.directions, space.rotation, space.probe)
     held = space.nbytes - sum(array.nbytes for array in others) - space.table.nbytes
     assert held == space.whitening.nbytes < 0.75 * 800**2 * 4
+
+
+@pytest.mark.parametrize("width", [2048, 4096])
+def test_learning_features_takes_hardly_more_than_means_and_a_covariance(width, rng):
+    y = np.arange(1500) % 1000
+    X = rng.random((len(y), 1280), dtype=np.float32)
+    clf = XLDA(lift=width)
+    with threadpool_limits(2):  # each thread takes some more
+        for start in range(0, len(y), 500):
+            clf.partial_fit(X[start : start + 500], y[start : start + 500])
+        clf._model.moments.fold()
+    assert sum(clf._model.nbytes.values()) < 1.05 * (1000 * width * 4 + width**2 * 8)
 
 
 # -- undoing, merging, whole classes

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from xlda._internal import threads
-from xlda.moments.rank_k import add_outer_products, room_for_products
+from xlda.moments.rank_k import add_outer_products, shape_of_room
 from xlda.moments.triangle import Triangle
 
 
@@ -23,7 +23,7 @@ def test_it_is_the_matrix_product(dtype, tolerance, n, d, threads, sign, rng):
     before += before.T
     total = Triangle.of(before)
     with threadpool_limits(threads, user_api="blas"):
-        room = room_for_products(d, rows.dtype)
+        room = np.empty(shape_of_room(d), rows.dtype)
         room[:] = np.nan  # what was there does not matter
         add_outer_products(rows, sign, room, total)
     expected = before + sign * rows.astype(np.float64).T @ rows.astype(np.float64)
@@ -50,7 +50,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_does_not_fit_never_reaches_blas(wrong, rng):
-    arrays = rng.normal(size=(10, D)), room_for_products(D, np.dtype(np.float64)), Triangle(D)
+    arrays = rng.normal(size=(10, D)), np.empty(shape_of_room(D)), Triangle(D)
     rows, room, total = WRONG[wrong](*arrays)
     with pytest.raises(ValueError, match=r"add_outer_products needs rows \(n, d\)"):
         add_outer_products(rows, 1, room, total)
@@ -71,7 +71,7 @@ def test_all_panels_are_multiplied_while_another_thread_is_alone_with_the_blas(r
     try:
         rows = rng.normal(size=(300, 200)).astype(np.float32)
         total = Triangle(200)
-        add_outer_products(rows, 1, room_for_products(200, rows.dtype), total)
+        add_outer_products(rows, 1, np.empty(shape_of_room(200), rows.dtype), total)
     finally:
         end.set()
         thread.join()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -20,9 +19,9 @@ CROWD = 16  # more samples than this of one class in a batch are taken together
 EMPTY = 1e-12  # a class left with less than this share of its count is empty
 
 
-def working_memory(d: int, dtype: np.dtype[Any]) -> Array:
-    """Two blocks a thread, used over and over: fresh pages cost more than what is done in them."""
-    return np.empty((parts_for(BLOCK * d), 2, BLOCK, d), dtype)
+def shape_of_work(d: int) -> tuple[int, int, int, int]:
+    """Of the memory that a batch is worked on in: two blocks a thread."""
+    return parts_for(BLOCK * d), 2, BLOCK, d
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from xlda.moments.kept_samples import KeptSamples
 from xlda.moments.kept_spread import KeptSpread
 from xlda.moments.origin import origin_for
 from xlda.moments.sample_buffer import CAPACITY
-from xlda.moments.scatter import Scatter
+from xlda.moments.scatter import WAITING_BYTES, Scatter
 from xlda.moments.sketches import Sketches
 from xlda.moments.viewer import Viewer
 
@@ -75,7 +75,9 @@ class Moments:
         self._shift: Array | None = None  # the origin where it is not zero
         self._has_origin = False
         self._offsets = np.zeros((0, n_features), np.float16 if half else np.float32)  # means less the origin
-        self._scatter = Scatter(n_features, self._origin.dtype)
+        # Of features, a quarter of what the scatter takes: `lift` says how much memory there may be.
+        waiting = WAITING_BYTES if lift is None else min(n_features**2, WAITING_BYTES)
+        self._scatter = Scatter(n_features, self._origin.dtype, waiting)
         self._dof_of_dropped = 0.0
         self._frozen_dof: float | None = None
         self.kept_spread: KeptSpread | None = None  # frozen with the covariance

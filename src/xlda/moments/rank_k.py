@@ -19,20 +19,20 @@ from xlda.moments.triangle import ALIGNED, WIDEST, Panel, Triangle
 COLUMNS = 32  # added up at once
 
 
-def room_for_products(d: int, dtype: np.dtype[Any]) -> Array:
-    """Memory to multiply in: for each thread, as much as the widest panel of a triangle has."""
-    return np.empty((n_threads(), d * min(WIDEST, max(d, ALIGNED))), dtype)
+def shape_of_room(d: int) -> tuple[int, int]:
+    """Of the memory to multiply in: for each thread, as much as the widest panel of a triangle has."""
+    return n_threads(), d * min(WIDEST, max(d, ALIGNED))
 
 
 def add_outer_products(rows: Array, sign: int, room: Array, total: Triangle) -> None:
     """Add `sign` times the outer products of `rows` (n, d) to `total` (d, d).
 
-    `rows` is in C order; `room` is memory to work in, of the same type (`room_for_products`). Threads
+    `rows` is in C order; `room` is memory to work in, of the same type (`shape_of_room`). Threads
     share out the panels of the total.
 
     >>> total = Triangle(2)
     >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> add_outer_products(rows, 1, room_for_products(2, rows.dtype), total)
+    >>> add_outer_products(rows, 1, np.empty(shape_of_room(2)), total)
     >>> total.matrix()
     array([[10., 14.],
            [14., 20.]])

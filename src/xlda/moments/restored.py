@@ -10,7 +10,6 @@ from xlda._internal.arrays import Array
 from xlda.lifting import Lift
 from xlda.moments.kept_spread import KeptSpread
 from xlda.moments.moments import Moments
-from xlda.moments.scatter import Scatter
 
 Kind = TypeVar("Kind", bound=Moments)
 
@@ -46,7 +45,7 @@ def restored(
     moments._n_classes = len(offsets)
     moments._counts, moments._offsets, moments._n_seen = tensors["counts"], offsets, None
     moments._set_origin(tensors["origin"])
-    moments._scatter = Scatter(moments.n_features, moments._origin.dtype)
+    moments._scatter.widen(moments._origin.dtype)
     moments._scatter.replace(tensors["scatter"])
     moments._has_origin = bool(moments._counts.any())
     moments._n_samples = numbers["n_samples"]

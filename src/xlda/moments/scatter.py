@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from xlda._internal.arrays import Array
 from xlda._internal.interrupts import interrupt_afterwards
-from xlda.moments.batch_update import working_memory
-from xlda.moments.rank_k import add_outer_products, room_for_products
+from xlda.moments.batch_update import shape_of_work
+from xlda.moments.rank_k import add_outer_products, shape_of_room
 from xlda.moments.triangle import Triangle
 
 WAITING_BYTES = 20 * 2**20  # of rows kept before one rank-k product folds them in
@@ -21,6 +22,8 @@ SOME = 384  # rows that a call with a few samples folds: enough to be worth it, 
 class Scatter:
     """The sum, (d, d) of float64, and the rows waiting to be folded into it by one symmetric product.
 
+    These take `waiting_bytes` at most, but for some that there is always room for.
+
     >>> scatter = Scatter(2, np.dtype(np.float64))
     >>> scatter.waiting(1, sign=1)[:] = [1.0, 2.0]
     >>> scatter.matrix()
@@ -28,25 +31,25 @@ class Scatter:
            [2., 4.]])
     """
 
-    def __init__(self, n_features: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, n_features: int, dtype: np.dtype[Any], waiting_bytes: int = WAITING_BYTES) -> None:
         self._dtype = dtype  # of the rows
+        self._waiting_bytes = waiting_bytes
         self._total = Triangle(n_features)
         self._rows: Array | None = None
         self._n_rows = 0
         self._sign = 1  # whether the waiting rows are to be added or taken away
-        self._room: Array | None = None  # for products: memory used over and over
-        self._work: Array | None = None  # for batches: the same
+        self._memory: Array | None = None  # to work in: fresh pages cost more than what is done in them
 
     @property
     def nbytes(self) -> tuple[int, int]:
         """Memory of the sum, and of the rows waiting with what making and folding them needs."""
-        waiting = sum(part.nbytes for part in (self._rows, self._room, self._work) if part is not None)
+        waiting = sum(part.nbytes for part in (self._rows, self._memory) if part is not None)
         return self._total.nbytes, waiting
 
     @property
     def most_waiting(self) -> int:
         """Rows that there is room for."""
-        capacity = WAITING_BYTES // (self._total.d * self._dtype.itemsize)
+        capacity = self._waiting_bytes // (self._total.d * self._dtype.itemsize)
         return min(max(capacity, LEAST_WAITING), MOST_WAITING)
 
     def waiting(self, n_rows: int, sign: int) -> Array:
@@ -64,10 +67,8 @@ class Scatter:
         return self._rows[start : self._n_rows]
 
     def work(self) -> Array:
-        """Memory that a batch is made into rows in."""
-        if self._work is None:
-            self._work = working_memory(self._total.d, self._dtype)
-        return self._work
+        """Memory that a batch is made into rows in, until rows are folded."""
+        return self._lent(shape_of_work(self._total.d))
 
     def fold_some(self) -> None:
         """Bring some of the waiting rows into the sum, if there are that many."""
@@ -82,10 +83,9 @@ class Scatter:
         if self._rows is None or not self._n_rows:
             return
         first = max(self._n_rows - most, 0)
-        if self._room is None:
-            self._room = room_for_products(self._total.d, self._dtype)
+        room = self._lent(shape_of_room(self._total.d))
         with interrupt_afterwards():  # or the rows would count twice
-            add_outer_products(self._rows[first : self._n_rows], self._sign, self._room, self._total)
+            add_outer_products(self._rows[first : self._n_rows], self._sign, room, self._total)
             self._n_rows = first
 
     def matrix(self) -> Array:
@@ -101,7 +101,7 @@ class Scatter:
     def copied(self) -> Scatter:
         """The same apart from this one; what waits waits there too, so that it takes little time."""
         other = Scatter.__new__(Scatter)
-        other.__dict__.update(self.__dict__, _total=self._total.copy(), _room=None, _work=None)
+        other.__dict__.update(self.__dict__, _total=self._total.copy(), _memory=None)
         other._rows = None if self._rows is None else self._rows[: self._n_rows].copy()
         return other
 
@@ -142,8 +142,15 @@ class Scatter:
 
     def _let_go(self) -> None:
         """Give back the memory of rows, none of which waits, and of working on them."""
-        self._rows = self._room = self._work = None
+        self._rows = self._memory = None
+
+    def _lent(self, shape: tuple[int, ...]) -> Array:
+        """Memory for batches or for products, of which there is only one at a time: the same for both."""
+        size = math.prod(shape)
+        if self._memory is None or self._memory.size < size:
+            self._memory = np.empty(size, self._dtype)
+        return self._memory[:size].reshape(shape)
 
     def __getstate__(self) -> dict[str, Any]:
         self.fold()
-        return {**self.__dict__, "_rows": None, "_room": None, "_work": None}
+        return {**self.__dict__, "_rows": None, "_memory": None}
