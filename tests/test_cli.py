@@ -456,6 +456,21 @@ def test_convert_in_the_ways_of_the_paper(shop, call, rng, assume):
     assert "'auto'" in call("convert", "layer.npz", "-o", "d.xlda", "--assume", "luck", expect=1)
 
 
+@pytest.mark.parametrize("lift", [8, 64])  # as wide as the embeddings, or not
+def test_inspect_compares_features_where_these_are_learned(lift, shop, call, rng):
+    labels = np.repeat([f"c{i:02}" for i in range(20)], 30)
+    X = np.repeat(rng.normal(size=(20, 8)), 30, axis=0) + 0.3 * rng.normal(size=(600, 8))
+    np.savez("x.npz", embedding=X.astype(np.float32), label=labels)
+    call("fit", "x.npz", "-o", "m.xlda", "--lift", lift, "--shrinkage", "0")
+    clf = xlda.load("m.xlda")
+    steps = clf.means_[:, None] - clf.means_  # in features
+    apart = np.einsum("ijp,pq,ijq->ij", steps, np.linalg.pinv(clf.covariance_, rcond=1e-5), steps)
+    one, two = np.unravel_index(np.argmin(apart + 1e9 * np.eye(20)), apart.shape)
+    found = call("inspect", "m.xlda", "--json", "--pairs", 1)["confusable"][0]
+    assert found["labels"] == sorted(clf.classes_[[one, two]])
+    assert found["distance"] ** 2 == pytest.approx(apart[one, two] - 2 * lift / 30, rel=0.1)
+
+
 def test_inspect_finds_twins_and_scarce_classes(shop, call, rng):
     centres = np.concatenate([10 * np.eye(5), 10 * np.eye(5)[:1] + 0.5])  # the last is almost the first
     labels = np.repeat(["a", "b", "c", "d", "e", "twin"], 40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,7 +161,7 @@ def confusable(clf: XLDA, n: int) -> list[dict[str, Any]]:
     """
     import numpy as np
 
-    head, counts = clf.snapshot().head, clf.class_count_
+    head, counts = replace(clf.snapshot().head.of_features(), second_look=None), clf.class_count_
     seen = np.flatnonzero(counts > 0)
     if len(seen) < 2 or not n:
         return []
