@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 import oracle
@@ -18,7 +19,7 @@ import xlda
 from test_model_file import contents, craft
 from xlda import XLDA
 from xlda.calibration import parameter_trial
-from xlda.errors import DamagedFileError, NewerFileError
+from xlda.errors import BadSampleError, DamagedFileError, NewerFileError
 from xlda.head.covariance import Whitening, covariance_factor
 from xlda.lifting import Lift
 from xlda.lifting.drawing import Signs
@@ -120,6 +121,12 @@ def test_a_centre_is_taken_off_first(rng):
     np.testing.assert_array_equal(Lift(5, 20, centre=centre).features(X), Lift(5, 20).features(off))
 
 
+def test_a_centre_is_taken_off_before_numbers_are_rounded(rng):
+    X, centre = rng.standard_normal((20, 16)), np.full(16, 2.0**20)
+    about = Lift(16, WIDTH, centre=centre).features(X + centre)
+    np.testing.assert_allclose(about, Lift(16, WIDTH).features(X), atol=1e-6)
+
+
 def test_copies_share_the_random_numbers():
     lift = Lift(5, 20)
     assert copy.deepcopy(lift) is lift
@@ -204,6 +211,30 @@ def test_doubles_are_learned_as_single_numbers(samples, clf):
     double = XLDA(lift=WIDTH, renew=0).fit(X.astype(np.float64), y)
     assert double._model.moments.dtype == np.float32
     assert_same_scores(double.decision_function(queries.astype(np.float64)), clf.decision_function(queries))
+
+
+@pytest.mark.parametrize("power", [None, 0.5])
+def test_doubles_that_single_numbers_cannot_hold_are_refused(power, samples):
+    X, y, asked, _ = (some.astype(np.float64) for some in samples)
+    clf = XLDA(lift=WIDTH, power=power).fit(X, y)
+    before, huge = clf.decision_function(asked), X[:2] * 1e35
+    large = X[:2] * 1e13 ** (1 / (power or 1))
+    for work in (
+        lambda: clf.partial_fit(huge, y[:2]),
+        lambda: clf.forget(huge, y[:2]),
+        lambda: clf.predict(huge),
+        lambda: clf.snapshot().predict(huge),
+        lambda: clf.partial_fit(large, y[:2], sample_weight=[1e12, 1e12]),
+        lambda: XLDA(lift=WIDTH, power=power).fit(huge, y[:2]),
+    ):
+        with pytest.raises(BadSampleError, match="more than float32 can hold"):
+            work()
+    np.testing.assert_array_equal(clf.decision_function(asked), before)
+
+
+def test_features_need_something_learned(samples):
+    with pytest.raises(NotFittedError):
+        XLDA(lift=WIDTH).lifted(samples[0])
 
 
 @pytest.mark.parametrize("params", [{"model": "lda"}, {"rule": "slda"}, {"covariance": "fixed"}])

@@ -35,7 +35,7 @@ def checked_samples(
     X = plain_array(estimator, X, min_samples)
     is_chosen = hasattr(estimator, "power_")
     power = estimator.power_ if is_chosen else chosen_power(estimator.power, X)
-    embeddings = prepared(X, power)
+    embeddings = prepared(X, power, kept_as=_kept_as(estimator))
     if power is not None and estimator.power == "auto" and embeddings.size and embeddings.min() < 0:
         warnings.warn(OTHER_SIGN.format(power), stacklevel=4)
     if estimator.precision == "half":
@@ -52,7 +52,7 @@ def checked_samples(
         estimator.power_ = power
     if weights is None:
         return embeddings, labels, None
-    check_magnitude(embeddings, weights.max(initial=0.0))
+    check_magnitude(embeddings, weights.max(initial=0.0), _kept_as(estimator))
     if (weights > 0).all():
         return embeddings, labels, weights
     kept = np.flatnonzero(weights)
@@ -79,7 +79,12 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
     An `estimator` without `n_features_in_` is given it here. A plain array of the right shape
     costs O(n d) and a few microseconds; all else goes scikit-learn's way, with its conversions and messages.
     """
-    return prepared(plain_array(estimator, X, min_samples), power)
+    return prepared(plain_array(estimator, X, min_samples), power, kept_as=_kept_as(estimator))
+
+
+def _kept_as(estimator: Any) -> np.dtype[Any] | None:
+    """The type that random features have, whatever embeddings have; None where there is no lift."""
+    return None if getattr(estimator, "lift", None) is None else np.dtype(np.float32)
 
 
 def plain_array(estimator: Any, X: Any, min_samples: int = 0) -> Array:
@@ -105,13 +110,22 @@ def chosen_power(power: float | Literal["auto"] | None, X: Array) -> float | Non
     return ROOT if X.size and X.min() >= 0 else None
 
 
-def prepared(X: Array, power: float | None, half: bool = False, lifted: bool = False) -> Array:
-    """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude."""
+def prepared(
+    X: Array,
+    power: float | None,
+    half: bool = False,
+    lifted: bool = False,
+    kept_as: np.dtype[Any] | None = None,
+) -> Array:
+    """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude.
+
+    `kept_as` is the type that must hold it, where that is not its own.
+    """
     if X.dtype == np.float16:
         X = X.astype(np.float32)
     if power is not None:
         X = signed_power(X, power)
-    check_magnitude(X)
+    check_magnitude(X, kept_as=kept_as)
     if half:
         check_half(X, is_first=True, lifted=lifted)
     return X
@@ -186,9 +200,10 @@ def check_half(X: Array, is_first: bool = False, lifted: bool = False) -> None:
         )
 
 
-def check_magnitude(X: Array, weight: float = 1.0) -> None:
+def check_magnitude(X: Array, weight: float = 1.0, kept_as: np.dtype[Any] | None = None) -> None:
     """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
-    most = _MOST[X.dtype] / max(weight, 1.0) ** 0.5
+    dtype = X.dtype if kept_as is None else kept_as
+    most = _MOST[dtype] / max(weight, 1.0) ** 0.5
     if X.size <= FEW_NUMBERS and np.vdot(X, X) <= most * most:  # NaN is not: no value is larger than the root
         return
     if X.size and not (X.max() <= most and X.min() >= -most):  # NaN is neither
@@ -201,7 +216,7 @@ def check_magnitude(X: Array, weight: float = 1.0) -> None:
         with_weights = f" with weights up to {weight:.3g}" if weight > 1 else ""
         raise BadSampleError(
             f"X has values up to {np.abs(X).max():.3g}{with_weights}: their squares add up to more than "
-            f"{X.dtype} can hold. Scale them down."
+            f"{dtype} can hold. Scale them down."
         )
 
 

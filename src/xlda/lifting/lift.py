@@ -57,10 +57,8 @@ class Lift:
 
     def features(self, embeddings: Array) -> Array:
         """Features (n, width) of embeddings (n, n_inputs), float32; O(n width log n_inputs)."""
-        centred: Array = np.asarray(embeddings, np.float32)
-        if self.centre is not None:
-            centred = centred - self.centre
-        return self._shared.made.of(centred)
+        centred = embeddings if self.centre is None else embeddings - self.centre  # before it is rounded
+        return self._shared.made.of(np.asarray(centred, np.float32))
 
     # -- leaving and coming back
 

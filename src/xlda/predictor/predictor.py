@@ -178,7 +178,8 @@ class Predictor:
 
         Of shape (n_samples, n_features), or (n_samples, lift): what `to_linear` gives a layer of.
         """
-        embeddings, lift = checked_embeddings(self, X, self.power_), self._current_head().space.lift
+        lift = self._current_head().space.lift
+        embeddings = checked_embeddings(self, X, self.power_)
         return embeddings if lift is None else lift.features(embeddings)
 
     def _uncalibrated(self, X: ArrayLike) -> Array:

@@ -31,6 +31,7 @@ class Snapshot(Predictor):
         self.power = self.power_ = power
         self.feature_names = feature_names
         self.n_features_in_ = head.n_inputs
+        self.lift = None if head.space.lift is None else head.space.lift.width
         if feature_names is not None:
             self.feature_names_in_ = feature_names
 
