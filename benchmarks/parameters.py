@@ -89,7 +89,7 @@ service does so by itself. A class that comes back without them is compared by t
 last sample is forgotten.
 
 What has nothing but scores refuses it: `to_linear`, ONNX graphs, the torch module, shards and fleets;
-and so do `from_linear` and a lift. `set_params(second_look=None)` drops the rows, at once and for good,
+and so do `from_linear` and a lift. With `set_params(second_look=None)` the next call drops the rows, for good,
 and nothing else of what was learned: then they take it. `calibrate` measures anew how sure answers are
 without them.
 

@@ -414,8 +414,8 @@ def test_rows_can_be_dropped(way, samples, tmp_path):
         clf.second_look = None
     else:
         clf.set_params(second_look=None)
-    assert clf._model.moments.sketches is None  # at once
     np.testing.assert_allclose(clf.decision_function(asked), plain.decision_function(asked), atol=1e-5)
+    assert clf._model.moments.sketches is None
     assert not any("second look" in part for part in clf.memory())
     np.testing.assert_array_equal(snapshot.decision_function(asked), before)  # which is as it was
     assert len(clf._model.moments.kept) == len(plain._model.moments.kept)
@@ -443,11 +443,30 @@ def test_rows_are_not_dropped_by_other_numbers_or_copies(samples, clf):
     clf.set_params(second_look=N_ROWS)
     before = clf.decision_function(asked)
     other = copy.deepcopy(clf).set_params(second_look=None)
-    pickle.loads(pickle.dumps(clf)).second_look = None
+    other.predict(asked)
+    pickle.loads(pickle.dumps(clf)).set_params(second_look=None).predict(asked)
     np.testing.assert_array_equal(clf.decision_function(asked), before)
     assert other._model.moments.sketches is None
     assert clone(clf).second_look == N_ROWS
     assert XLDA(second_look=4).set_params(second_look=None).second_look is None
+
+
+@pytest.mark.parametrize("wrong", [{"nonsense": 3}, {"lift": 32}, {"shrinkage": "x"}])
+def test_rows_are_not_dropped_by_what_is_refused(wrong, samples, clf):
+    asked = samples[2]
+    before = clf.decision_function(asked)
+    with pytest.raises(ValueError, match="nonsense|lift|shrinkage"):
+        clf.set_params(second_look=None, **wrong).predict(asked)
+    clf.set_params(second_look=N_ROWS, lift=None, shrinkage="auto")
+    np.testing.assert_array_equal(clf.decision_function(asked), before)
+
+
+def test_merging_takes_no_rows_that_the_other_is_to_drop(samples):
+    X, y, asked, _ = samples
+    plain, other = XLDA().fit(X[:99], y[:99]), XLDA(second_look=N_ROWS).fit(X[99:], y[99:])
+    other.set_params(second_look=None)
+    merged = plain.merge(other).decision_function(asked)
+    np.testing.assert_allclose(merged, XLDA().fit(X, y).decision_function(asked), atol=1e-3)
 
 
 def test_a_graph_and_a_layer_of_what_has_no_rows_any_more(samples, clf, tmp_path):

@@ -50,7 +50,8 @@ class XLDA(Estimator, Learner):
         many "fast scan", or "fisher" where FAISS is missing. Or one of `xlda.search` with its own settings.
     precision
         "half" keeps means and weights as float16, in half the memory; they are rounded at every change, so a
-        class of thousands of samples moves no more, and the order matters in the last digits.
+        class of thousands of samples moves no more, and the order matters in the last digits; with a second
+        look it may also matter which of two classes that are as near is among those compared once more.
     check_samples
         How many samples are kept to check the classifier with, never to learn from: all of some classes,
         chosen by their labels, as float16. They say how sure an answer is, and what is unknown. 0 keeps none.
@@ -73,8 +74,8 @@ class XLDA(Estimator, Learner):
         nearest to a query are compared once more, by the rows of the eight nearest and their own: better
         where classes have ten samples or more, and often better than a lift at less cost. A row takes as
         much memory as a class mean does twice, and a query about a millisecond more. The rows are sums of
-        samples, so any order, batching or split gives the same, and samples can be forgotten. Set to None
-        later, they are dropped, at once and for good.
+        samples, so any order, batching or split gives the same, and samples can be forgotten. Where it is set
+        to None later, whatever is called next drops them, for good.
     background
         Whether the covariance is inverted anew in a thread of its own, so that no call waits for it. The head
         that is there serves on meanwhile; means and new classes are current all the same. When the new one

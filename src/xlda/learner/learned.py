@@ -9,7 +9,7 @@ from xlda._internal.arrays import Array
 from xlda._internal.not_fitted import not_fitted
 from xlda.head.head import Head
 from xlda.model import Model
-from xlda.parameters import check_unchanged, learning_parameters
+from xlda.parameters import check_parameters, check_unchanged, learning_parameters
 
 
 class Learned:
@@ -19,18 +19,6 @@ class Learned:
 
     def _current_head(self) -> Head:
         raise NotImplementedError
-
-    @property
-    def second_look(self) -> int | None:
-        """The parameter: rows of each class. Where there are some, None drops them, at once and for good."""
-        n_rows: int | None = self.__dict__["second_look"]
-        return n_rows
-
-    @second_look.setter
-    def second_look(self, n_rows: int | None) -> None:
-        self.__dict__["second_look"] = n_rows  # by its name, as scikit-learn looks for parameters
-        if n_rows is None and self.__sklearn_is_fitted__():
-            self._model.drop_sketches()
 
     @property
     def classes_(self) -> Array:
@@ -73,10 +61,20 @@ class Learned:
         return hasattr(self, "_model")
 
     def _require_start(self, what: str) -> None:
-        """Refuse what needs something learned; as an AttributeError too, so that hasattr works."""
+        """Refuse what needs something learned; as an AttributeError too, so that hasattr works.
+
+        Rows for a second look that is None by now are dropped.
+        """
         if not self.__sklearn_is_fitted__():
             raise not_fitted(f"{what}: this XLDA has learned no class yet. Call fit or partial_fit first.")
-        check_unchanged(self._model.started_with, learning_parameters(self))
+        began, now = self._model.started_with, learning_parameters(self)
+        if began == now:
+            return
+        is_dropped = now.second_look is None
+        check_unchanged(began._replace(second_look=None) if is_dropped else began, now)
+        if is_dropped:
+            check_parameters(self)  # first: rows cannot be had again
+            self._model.drop_sketches()
 
     @contextmanager
     def _locked(self, what: str) -> Iterator[Model]:

@@ -175,6 +175,7 @@ class Learner(Editing, Calibrating):
             raise TypeError(f"merge needs another XLDA; got {type(other).__name__}.")
         if not other.__sklearn_is_fitted__():
             return self
+        other._require_start("merge")
         if not self.__sklearn_is_fitted__():
             check_parameters(self)
             check_mergeable(self, other)
@@ -324,6 +325,7 @@ class Learner(Editing, Calibrating):
 
         `xlda.load` gives it back, and it goes on learning as if it had never been away. All that predicting
         needs is in the file, the covariance inverted as it is now, so that what is loaded answers at once.
+        With a lift that may be too large to be in the file; it is made for the first answer then.
         """
         self.view_to_save().write(path)
 
