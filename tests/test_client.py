@@ -242,6 +242,12 @@ def test_one_thing_is_said_at_a_time(service, shop):
     assert service.requests == []
 
 
+def test_feedback_needs_a_prediction_that_has_an_id(service, shop):
+    with pytest.raises(TypeError, match="Predictions of embeddings have none"):
+        shop.feedback(None, correct=True)
+    assert service.requests == []
+
+
 def test_an_etag_goes_back(service, shop):
     shop.teach(JPEG, "kiwi")
     found = shop.class_("c1")

@@ -128,6 +128,11 @@ def feedback(
     key: str | None,
 ) -> Call[Feedback]:
     """Say what was right or wrong of a prediction."""
+    if not isinstance(prediction_id, str):
+        raise TypeError(
+            f"feedback takes the id of a prediction, a text; got {prediction_id!r}. Predictions of "
+            "embeddings have none: teach_embeddings says what they are."
+        )
     said = _one_of({"correct": correct or None, "label": label, "not": not_, "unknown": unknown or None})
     return _change("POST", f"/v1/predictions/{_id(prediction_id)}/feedback", key, said, reading.feedback)
 
