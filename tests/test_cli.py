@@ -520,6 +520,21 @@ def test_inspect_tries_what_can_be_tried_and_says_where_it_cannot(call, tmp_path
     assert "a second look was not tried: assess needs model='bayes'" in text
 
 
+def test_a_second_look_is_left_out_of_what_is_exported_where_that_is_said(shop, model, call):
+    call("fit", "train", "-o", "twice.xlda", "--second-look", 4, "--backbone", "tiny.onnx", "--power", 1)
+    before = (shop / "twice.xlda").read_bytes()
+    for options in (("a.onnx",), ("a.onnx", "--with-backbone")):
+        refused = call("export", "twice.xlda", *options, expect=2)
+        assert "second_look=4; --without-second-look leaves it out" in refused
+        assert not (shop / "a.onnx").exists()
+        said = call("export", "twice.xlda", *options, "--without-second-look")
+        assert "a.onnx: 3 classes" in said
+        assert "it answers" not in said or said.strip().endswith("without its second look")
+        (shop / "a.onnx").unlink()
+    call("export", model, "a.onnx", "--without-second-look")  # which has none
+    assert (shop / "twice.xlda").read_bytes() == before
+
+
 def test_inspect_lists_licences(model, call):
     """The same with a model, but that of its backbone comes first."""
     listed = [work.name for work in THIRD_PARTY]

@@ -34,6 +34,13 @@ def export(
             show_default=False,
         ),
     ] = None,
+    without_second_look: Annotated[
+        bool,
+        typer.Option(
+            "--without-second-look",
+            help="Leave the model's second look out, which no graph or layer can have: answers differ then.",
+        ),
+    ] = False,
     backbone: options.OwnBackbone = None,
     overwrite: options.Overwrite = False,
     json: options.Json = False,
@@ -42,6 +49,7 @@ def export(
 
     $ xlda export shop.xlda shop.onnx --top-k 5
     $ xlda export shop.xlda shop.onnx --with-backbone
+    $ xlda export shop.xlda shop.onnx --without-second-look
     """
     refuse_existing(out, overwrite)
     suffix = out.suffix.lower()
@@ -53,14 +61,18 @@ def export(
     if backbone is not None and not with_backbone:
         raise typer.BadParameter("--backbone goes with --with-backbone.")
     if with_backbone:
-        written = opened(model, backbone).export(out, top_k)
+        shop = opened(model, backbone)
+        _check_second_look(shop.classifier, without_second_look)
+        written = shop.export(out, top_k)
         result = {"out": str(out), **written}
+        how = "as the model does without its second look" if without_second_look else "as the model does"
         said = (
             f"{out}: {written['classes']:,} classes, pixels of {written['size']} x {written['size']}, "
-            f"{written['bytes'] / 1e6:.1f} MB; it answers as the model does"
+            f"{written['bytes'] / 1e6:.1f} MB; it answers {how}"
         )
     else:
         clf = xlda.load(model)
+        _check_second_look(clf, without_second_look)
         _write_head(clf, out, top_k)
         result = {"out": str(out), "classes": len(clf.classes_), "features": clf.n_features_in_}
         said = f"{out}: {len(clf.classes_):,} classes, {clf.n_features_in_:,} features"
@@ -68,6 +80,16 @@ def export(
         say_json(result)
     else:
         say(said)
+
+
+def _check_second_look(clf: XLDA, leave_out: bool) -> None:
+    """Leave a second look out, where that was asked for; refuse one otherwise."""
+    if leave_out:
+        clf.second_look = None
+    elif clf.second_look is not None:
+        raise typer.BadParameter(
+            f"no graph or layer can have second_look={clf.second_look}; --without-second-look leaves it out."
+        )
 
 
 def _write_head(clf: XLDA, out: Path, top_k: int | None) -> None:

@@ -19,11 +19,11 @@ def refuse_more_than_a_layer(clf: XLDA) -> None:
     refuse_second_look(clf, "A layer")
     if clf.lift is not None:
         raise ValueError(
-            f"A layer cannot hold lift={clf.lift!r}. Write an ONNX graph, which can, or use to_linear for "
-            "what `lifted` gives."
+            f"A layer cannot hold lift={clf.lift!r}. Write an .onnx file, which can, or in Python use "
+            "to_linear for what `lifted` gives."
         )
     if clf.power_ is not None:
         raise ValueError(
-            f"A layer cannot hold power={clf.power_!r}. Write an ONNX graph, which can, or take the power of "
-            "the embeddings yourself and use to_linear."
+            f"A layer cannot hold power={clf.power_!r}. Write an .onnx file, which can, or take the power of "
+            "the embeddings yourself and use to_linear in Python."
         )
