@@ -478,11 +478,15 @@ def test_a_trial_says_that_a_lift_does_harm_where_it_does(rng):
     assert "a lift does harm" in str(trial)
 
 
-def test_a_trial_says_nothing_of_few(clf, rng):
-    assert clf.assess(try_lift=50).lift is None  # 96 samples
-    assert clf.assess().lift is None
+def test_a_trial_says_of_few_that_it_was_not_made(clf, rng):
     X, y = ring(rng, 5, 50)
-    assert XLDA(power=None).fit(X, y).assess(try_lift=50).lift is None  # of five classes
+    few = clf, XLDA(power=None).fit(X, y), XLDA(check_samples=0).fit(X, y)  # 96 samples; five classes; none
+    for each in few:
+        found = each.assess(try_lift=50, try_second_look=4)
+        assert found.lift is found.second_look is None
+        assert "a lift was not tried: that takes 200 kept samples or more" in str(found)
+        assert "a second look was not tried" in str(found)
+    assert "not tried" not in str(clf.assess())
 
 
 def test_an_interval_is_that_of_paired_samples():

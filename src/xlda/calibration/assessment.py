@@ -65,6 +65,7 @@ class Assessment:
     learned_since: float  # as a share of all that was learned when this was measured
     lift: ParameterTrial | None = None  # what it would bring, if that was asked for and can be told
     second_look: ParameterTrial | None = None  # the same
+    not_tried: tuple[str, ...] = ()  # what was asked for and cannot be told, a sentence each
 
     @classmethod
     def of(
@@ -90,13 +91,13 @@ class Assessment:
 
     def __str__(self) -> str:
         tried = [str(trial) for trial in (self.second_look, self.lift) if trial is not None]
-        return "\n".join([*self._overall(), *self._of_classes(), *tried])
+        return "\n".join([*self._overall(), *self._of_classes(), *tried, *self.not_tried])
 
     def _overall(self) -> list[str]:
         if self.same is None or self.visit is None:
             return [
                 f"about {self.classes.estimate:.0%} right or less: estimated from distances between class "
-                "means and from counts, since no samples are kept for checking"
+                "means and from counts, since no samples or too few are kept for checking"
             ]
         lines = []
         for name, found in (("samples like these", self.same), ("another visit", self.visit)):

@@ -108,8 +108,7 @@ def inspect(
             ("file", _size(result["file_bytes"])),
         ],
     )
-    lines = [] if expected is None else str(expected).splitlines()
-    lines += _not_tried(expected, tries, why_not)
+    lines = _not_tried(tries, why_not) if expected is None else str(expected).splitlines()
     for line in (*lines, "") if lines else ():
         say(line)
     say_table(
@@ -127,12 +126,11 @@ def _lift(clf: XLDA) -> str:
     return lift if clf.second_look is None else f"{lift}second look {clf.second_look}, "
 
 
-def _not_tried(expected: Assessment | None, tries: dict[str, int | None], why: str | None) -> list[str]:
-    """A line for each parameter that was to be tried, and could not be."""
+def _not_tried(tries: dict[str, int | None], why: str | None) -> list[str]:
+    """A line for each parameter that was to be tried, where nothing can be told of the model."""
     from xlda.calibration.parameter_trial import not_tried
 
-    asked = [name for name, value in tries.items() if value is not None]
-    return [not_tried(name, why) for name in asked if getattr(expected, name, None) is None]
+    return [not_tried(name, why) for name, value in tries.items() if value is not None]
 
 
 def check_tries(second_look: int | None = None, lift: int | None = None) -> None:

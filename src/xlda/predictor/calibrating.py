@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from xlda.calibration.calibration import FEWEST, GROWN, Calibration
 from xlda.calibration.confirmed import confirmed_evidence
 from xlda.calibration.figures import TEMPERATURE, shares
 from xlda.calibration.folds import BEST
-from xlda.calibration.parameter_trial import ParameterTrial
+from xlda.calibration.parameter_trial import ParameterTrial, not_tried
 from xlda.head.head import Head
 from xlda.head.without import FewClasses, head_without
 from xlda.inputs import checked_embeddings
@@ -129,8 +129,8 @@ class Calibrating(Predictor):
         With `try_lift=4096`, it also says what `lift=4096` would bring, and with `try_second_look=16` what
         `second_look=16` would: both ways are tried on the kept samples alone, each asked for as if not
         learned. That makes three heads of each kind, which takes half a minute with 4,096 features and as
-        much memory as such a classifier, and some seconds for a second look. Nothing is said where fewer than
-        200 are kept, of fewer than ten classes, or of fewer than three a class.
+        much memory as such a classifier, and some seconds for a second look. Where fewer than 200 are kept,
+        of fewer than ten classes, or of fewer than three a class, that is all that is said of it.
         """
         check_features(try_lift, "try_lift")
         check_rows(try_second_look, "try_second_look")
@@ -145,12 +145,13 @@ class Calibrating(Predictor):
             is_to_try = try_lift is not None or try_second_look is not None
             kept = model.moments.kept.samples() if is_to_try else None
         found = Assessment.of(head, calibration, rows, counts, learned)
-        if kept is not None and try_lift is not None:
-            lift = Lift(head.n_inputs, int(try_lift))
-            found = replace(found, lift=ParameterTrial.of_lift(kept, lift))
+        tried: dict[str, Any] = {}
         if kept is not None and try_second_look is not None:
-            found = replace(found, second_look=ParameterTrial.of_second_look(kept, int(try_second_look)))
-        return found
+            tried["second_look"] = ParameterTrial.of_second_look(kept, int(try_second_look))
+        if kept is not None and try_lift is not None:
+            tried["lift"] = ParameterTrial.of_lift(kept, Lift(head.n_inputs, int(try_lift)))
+        missing = tuple(not_tried(name) for name, trial in tried.items() if trial is None)
+        return replace(found, not_tried=missing, **tried)
 
     def _labels_without(
         self,
