@@ -107,14 +107,18 @@ class Editing(Learned):
 
 def checked_rows(model: Model, rows: Any) -> SketchRows | None:
     """Rows for a second look, if they can be some of this model; None where it has no use for them."""
-    sketches = model.moments.sketches
-    if rows is None or sketches is None:
+    if rows is None:
         return None
     if not isinstance(rows, SketchRows):
         raise TypeError(f"rows are what `class_rows` gave, or None; got {type(rows).__name__}.")
+    sketches = model.moments.sketches
+    if sketches is None:
+        return None
     shape, found = (sketches.n_rows, model.moments.n_features), rows.sums.shape
     if found != shape or rows.signs.shape != shape[:1]:
         raise ValueError(f"rows are {shape[0]} of {shape[1]} features here; got arrays of other shapes.")
     if not all(np.isfinite(part).all() for part in rows):
         raise ValueError("rows are finite numbers; got NaN or infinity.")
+    if rows.weight < 0:
+        raise ValueError(f"rows have a weight of at least 0; got {rows.weight!r}.")
     return rows
