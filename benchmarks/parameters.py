@@ -77,11 +77,12 @@ nothing. [dozens.md](dozens.md) has figures, for 8, 16 and 32 rows, what it cost
 several times, and of embeddings below about 1e-7. `assess(try_second_look=16)`, or `xlda inspect
 shop.xlda --try-second-look 16`, tries on kept samples what it would bring.
 
-Rows take `rows * features * 4` bytes a class, and about half of that again in the head; a query takes
-some tenths of a millisecond more, which among few classes is several times as long. In `memory()`, "rows
-for a second look" are the former: sums of embeddings, which learning changes and files have. "second
-look" is what the head has of them: the rows in its own coordinates, with class means, which are made
-with the head and in no file.
+Rows take `rows * features * 4` bytes a class, and about half of that again in the head. A query takes about
+a millisecond more with 16 rows, which among few classes is many times as long, and several with 32: it
+inverts a matrix of eight times as many rows. More rows than there are coordinates tell nothing more, and
+take no longer than these. In `memory()`, "rows for a second look" are the former: sums of embeddings,
+which learning changes and files have. "second look" is what the head has of them: the rows in its own
+coordinates, with class means, which are made with the head and in no file.
 
 Learning in any order, `merge`, `forget`, files, the service and calibration go with it. Rows of a class
 that is removed or merged are what `class_rows` gives, and `restore_class` and `split_class` take; the
@@ -89,9 +90,9 @@ service does so by itself. A class that comes back without them is compared by t
 last sample is forgotten.
 
 What has nothing but scores refuses it: `to_linear`, ONNX graphs, the torch module, shards and fleets;
-and so do `from_linear` and a lift. With `set_params(second_look=None)` the next call drops the rows, for good,
-and nothing else of what was learned: then they take it. `calibrate` measures anew how sure answers are
-without them.
+and so do `from_linear` and a lift. After `set_params(second_look=None)` the next call drops the rows, for
+good, and nothing else of what was learned: then they take it. `calibrate` measures anew how sure answers
+are without them.
 
 ## `lift`
 

@@ -58,16 +58,16 @@ def rows_of(clf, label):
     return residuals[0], weights[0]
 
 
-def by_hand(X, y, label):
+def by_hand(X, y, label, n_rows=N_ROWS):
     """The rows of a class from its samples, in two passes, float64."""
     mine = X[y == label].astype(np.float64)
-    rows = np.zeros((N_ROWS, X.shape[1]))
+    rows = np.zeros((n_rows, X.shape[1]))
     for x, number in zip(mine, embedding_hashes(X[y == label].astype(np.float16)).tolist(), strict=True):
-        rows[number % N_ROWS] += (-1.0 if number >> 63 else 1.0) * (x - mine.mean(axis=0))
+        rows[number % n_rows] += (-1.0 if number >> 63 else 1.0) * (x - mine.mean(axis=0))
     return rows
 
 
-def looked_twice(head, X, y, query, scores):
+def looked_twice(head, X, y, query, scores, n_rows=N_ROWS):
     """Scores of the best classes by the formula of the docs: whole matrices, inverted, float64."""
     psi = head.space.table.psi
     z = head.space.queries(query[None])[0, : len(psi)].astype(np.float64)
@@ -76,9 +76,9 @@ def looked_twice(head, X, y, query, scores):
     scatters, worths = {}, {}
     for label in best[:CANDIDATES]:
         free = (y == label).sum() - 1.0
-        rows = by_hand(X, y, label) @ rotation
-        scatters[label] = N_ROWS / (free + N_ROWS) * rows.T @ rows
-        worths[label] = free * N_ROWS / (free + N_ROWS)
+        rows = by_hand(X, y, label, n_rows) @ rotation
+        scatters[label] = n_rows / (free + n_rows) * rows.T @ rows
+        worths[label] = free * n_rows / (free + n_rows)
     scatter, worth = (sum(some[label] for label in best[:NEAREST]) for some in (scatters, worths))
     least = min(worths[label] for label in best[:NEAREST])
     found = {}
@@ -115,6 +115,20 @@ def test_scores_are_those_of_the_formula(samples, few):
         np.testing.assert_allclose([after[label] for label in wanted], list(wanted.values()), atol=2e-3)
         others = np.delete(after, list(wanted))
         assert (others <= min(wanted.values()) + 2e-3).all()
+
+
+def test_more_rows_than_coordinates_are_looked_at_as_so_many(samples):
+    X, y, asked, _ = samples
+    n_rows, asked = 3 * X.shape[1], asked[::50]
+    once = XLDA().fit(X, y).decision_function(asked)
+    clf = XLDA(second_look=n_rows).fit(X, y)
+    twice, head = clf.decision_function(asked), clf.snapshot().head
+    width = len(head.space.table.psi)
+    assert width < n_rows
+    assert all(rows.shape == (width, width) for rows in head.second_look.rows)
+    for query, before, after in zip(asked, once, twice, strict=True):
+        wanted = looked_twice(head, X, y, query, before.astype(np.float64), n_rows)
+        np.testing.assert_allclose([after[label] for label in wanted], list(wanted.values()), atol=2e-3)
 
 
 def test_it_is_better_where_classes_vary_in_their_own_ways(samples):
@@ -455,7 +469,7 @@ def test_rows_are_not_dropped_by_other_numbers_or_copies(samples, clf):
 def test_rows_are_not_dropped_by_what_is_refused(wrong, samples, clf):
     asked = samples[2]
     before = clf.decision_function(asked)
-    with pytest.raises(ValueError, match="nonsense|lift|shrinkage"):
+    with pytest.raises(ValueError, match=r"nonsense|lift|shrinkage"):
         clf.set_params(second_look=None, **wrong).predict(asked)
     clf.set_params(second_look=N_ROWS, lift=None, shrinkage="auto")
     np.testing.assert_array_equal(clf.decision_function(asked), before)
@@ -660,8 +674,11 @@ def test_rows_that_are_none_are_refused_and_change_nothing(samples, clf):
             clf.restore_class(5, count, mean, wrong)
         with pytest.raises(ValueError, match="rows are"):
             clf.split_class(6, 5, 3.0, mean, wrong)
-    with pytest.raises(TypeError, match="class_rows"):
-        clf.restore_class(5, count, mean, "rows")
+    with pytest.raises(ValueError, match="rows have a weight of at least 0"):
+        clf.restore_class(5, count, mean, rows._replace(weight=-1.0))
+    for any_kind in (clf, XLDA().fit(X, y).remove_class(5)):
+        with pytest.raises(TypeError, match="class_rows"):
+            any_kind.restore_class(5, count, mean, "rows")
     np.testing.assert_array_equal(clf.decision_function(asked), before)
     plain = XLDA().fit(X, y)
     assert plain.class_rows(5) is None

@@ -73,7 +73,8 @@ class XLDA(Estimator, Learner):
         How many rows are kept of each class, 8 to 32, to tell how its own samples vary; or None. The classes
         nearest to a query are compared once more, by the rows of the eight nearest and their own: better
         where classes have ten samples or more, and often better than a lift at less cost. A row takes as
-        much memory as a class mean does twice, and a query about a millisecond more. The rows are sums of
+        much memory as a class mean does twice, and a query about a millisecond more with 16 rows, and several
+        with 32. The rows are sums of
         samples, so any order, batching or split gives the same, and samples can be forgotten. Where it is set
         to None later, whatever is called next drops them, for good.
     background

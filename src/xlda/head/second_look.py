@@ -49,7 +49,7 @@ class SecondLook:
     """What the nearest classes are compared by; it never changes."""
 
     psi: Array  # (width,): variances of class means
-    n_rows: int  # of each class
+    n_rows: int  # of each class: no more than there are coordinates
     rows: Sequence[Array]  # of n classes, each (n_rows, width), float32: heads share those that stay the same
     worth: Array  # (n,)
     means: Array  # (n, width)
@@ -61,7 +61,8 @@ class SecondLook:
         """Of all classes, where rows of them are kept: O(d p) a row."""
         if moments.sketches is None or not isinstance(space, BayesSpace):
             return None
-        n, n_rows, width = moments.n_classes, moments.sketches.n_rows, space.n_coordinates
+        n, width = moments.n_classes, space.n_coordinates
+        n_rows = min(moments.sketches.n_rows, width)
         rows: list[Array] = [np.empty(0)] * n
         worth, means, counts = np.empty(n), np.empty((n, width), space.centre.dtype), moments.counts
 
@@ -236,6 +237,8 @@ def _seen(space: BayesSpace, moments: Moments, classes: Rows) -> tuple[Array, Ar
     # Equal samples, or such as all have one hash, leave nothing but rounding.
     tell = np.einsum("crp,crp->c", rows, rows) > NOTHING * worth * space.n_coordinates
     rows[~tell] = 0.0
+    if n_rows > rows.shape[2]:  # as many as there are coordinates have the same products
+        rows = np.linalg.qr(rows)[1]
     return rows, np.where(tell, worth, 0.0), _means(space, moments, classes)
 
 
