@@ -50,11 +50,12 @@ TOGETHER = """\
 | --- | --- |
 | `rule="slda"` | implies `model="lda"`: the published rule is LDA |
 | `covariance="fixed"` | how class means differ is frozen with the covariance, and saved with it |
-| `precision="half"` | means and rows are float16; the scale of the embeddings does not matter to rows |
+| `precision="half"` | means and the head's weights are float16; the scale matters to means alone |
 | `priors="empirical"` | the logarithm of the count is added to the score, as with LDA |
 | sample weights | counts are sums of weights, any positive ones |
 | `search="dense"` | all classes in all coordinates of the head |
 | `search="fisher"` | the same coordinates in stages, look-up tables included |
+| `search="fast scan"` | codes of the same coordinates, made for the average count; scored exactly |
 | `search="lsh"`, `"faiss"` | candidates by the coordinates and by usual tables, scored exactly |
 | `power`, `shrinkage`, `renew` | as with LDA |
 | `from_linear` | a layer without embeddings answers as the layer; then see [math.md](math.md) |
@@ -70,12 +71,13 @@ RENEWAL = f"""\
 ## `second_look`
 
 `second_look=16` keeps 16 rows of each class that tell how its own samples vary, and compares the classes
-nearest to a query once more by those of the five nearest. Among many classes that are much alike it is
-better from ten samples of a class on, and then better than a lift at less cost; among few it may bring
-nothing. [dozens.md](dozens.md) has figures, for 8, 16 and 32 rows, what it costs, and
-[math.md](math.md#a-second-look) what is computed, and where rows tell less: of samples that are given
-several times, and of embeddings below about 1e-7. `assess(try_second_look=16)`, or `xlda inspect
-shop.xlda --try-second-look 16`, tries on kept samples what it would bring.
+nearest to a query once more by those of the eight nearest and their own. Among many classes that are much
+alike it is better than a lift at less cost; among few it may bring nothing. [dozens.md](dozens.md) has
+figures, for 8, 16 and 32 rows, what it costs, and [math.md](math.md#a-second-look) what is computed, and
+where rows tell less: of samples that are given several times, and of embeddings that float16 cannot tell
+apart. It needs `model="bayes"` and `rule="exact"`, and cannot be added once something was learned.
+`assess(try_second_look=16)`, or `xlda inspect shop.xlda --try-second-look 16`, tries on kept samples what it
+would bring.
 
 Rows take `rows * features * 4` bytes a class, and about half of that again in the head. A query takes about
 a millisecond more with 16 rows, which among few classes is many times as long, and several with 32: it
@@ -89,16 +91,15 @@ that is removed or merged are what `class_rows` gives, and `restore_class` and `
 service does so by itself. A class that comes back without them is compared by those of others, until its
 last sample is forgotten.
 
-What has nothing but scores refuses it: `to_linear`, ONNX graphs, the torch module, shards and fleets;
-and so do `from_linear` and a lift. After `set_params(second_look=None)` the next call drops the rows, for
-good, and nothing else of what was learned: then they take it. `calibrate` measures anew how sure answers
-are without them.
+Not possible with a second look: `to_linear`, ONNX graphs, the torch module, shards, fleets, `from_linear`,
+and a lift. After `set_params(second_look=None)` the next call drops the rows, for good, and nothing else of
+what was learned: then they take it. `calibrate` measures anew how sure answers are without them.
 
 ## `lift`
 
-`lift=4096` learns as many random features of each embedding in its place: better where classes have dozens of
-samples, slower to learn and to renew, and `lift**2 * 8` bytes for the covariance. [lift.md](lift.md) has what
-it costs and how to find out whether it helps. `lift_seed` says which features, and `lift_centre` what is
+`lift=4096` learns as many random features of each embedding in its place: slower to learn and to renew, with
+`lift**2 * 4` bytes for the covariance and several times that while a head is made. [lift.md](lift.md) has
+what it costs and how to find out whether it helps. `lift_seed` says which features, and `lift_centre` what is
 taken off embeddings first. All in the table above goes with it, but for `from_linear`, which refuses it.
 
 ## `renew`

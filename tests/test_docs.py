@@ -53,6 +53,15 @@ def test_the_conversion_page_shows_the_stored_results(monkeypatch):
     sys.modules.pop("conversion_page")
 
 
+def test_the_page_on_parameters_has_the_texts_of_its_program(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import parameters
+
+    page = (ROOT / "docs" / "parameters.md").read_text()
+    for text in (parameters.SHRINKAGE, parameters.MODEL, parameters.TOGETHER, parameters.RENEWAL):
+        assert text in page
+
+
 @pytest.fixture
 def results_page(monkeypatch):
     pytest.importorskip("markdown_it")

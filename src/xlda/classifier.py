@@ -60,23 +60,25 @@ class XLDA(Estimator, Learner):
         another day or place, as far as groups of samples, or clusters inside each class, tell of those;
         "same" are samples like those learned, and answers are surer.
     lift
-        How many random features of each embedding, after the power, are learned in its place: 2048 to 8192,
-        or None. Better where classes have dozens of samples, and slower: learning costs O(lift^2) a sample,
-        and `docs/parameters.md` has the memory. Nothing of them depends on data, so that nothing else
-        changes: any order, batching or split gives the same. `assess` says what they would bring.
+        How many random features of each embedding, after the power, are learned in its place, such as 4096;
+        or None. Classes that are not linearly separable by embeddings may be by these. Learning costs
+        O(lift^2) a sample; `docs/lift.md` has the memory. Nothing of them depends on data, so that nothing
+        else changes: any order, batching or split gives the same. `assess` says what they would bring, before
+        all is learned anew with them: they cannot be added later.
     lift_seed
         Which random features: with the same seed they are the same on every machine.
     lift_centre
         Numbers (n_features,) that are taken off embeddings, after the power, before they are lifted, as the
         mean of some from elsewhere; it is saved. None takes nothing off.
     second_look
-        How many rows are kept of each class, 8 to 32, to tell how its own samples vary; or None. The classes
-        nearest to a query are compared once more, by the rows of the eight nearest and their own: better
-        where classes have ten samples or more, and often better than a lift at less cost. A row takes as
-        much memory as a class mean does twice, and a query about a millisecond more with 16 rows, and several
-        with 32. The rows are sums of
-        samples, so any order, batching or split gives the same, and samples can be forgotten. Where it is set
-        to None later, whatever is called next drops them, for good.
+        How many rows are kept of each class, such as 16, to tell how its own samples vary; or None. The
+        classes nearest to a query are compared once more, by the rows of the eight nearest and their own:
+        better among many classes that are much alike, and then better than a lift at less cost. A row takes
+        as much memory as one or two class means, and a query about a millisecond more with 16 rows, and
+        several with 32. The rows are sums of samples, so any order, batching or split gives the same, and
+        samples can be forgotten. It needs model="bayes", rule="exact" and lift=None, and cannot be added once
+        something was learned. Where it is set to None later, whatever is called next drops the rows, for
+        good.
     background
         Whether the covariance is inverted anew in a thread of its own, so that no call waits for it. The head
         that is there serves on meanwhile; means and new classes are current all the same. When the new one

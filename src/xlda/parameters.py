@@ -14,9 +14,7 @@ from xlda.identity import BackboneIdentity
 from xlda.lifting import Lift
 from xlda.search import check_search
 
-MOST_ROWS = (
-    1024  # of a class, for a second look: among five classes, as many as five times so many are inverted
-)
+MOST_ROWS = 1024  # of a class, for a second look: a query inverts a matrix of eight times as many
 MOST_FEATURES = 65_536  # that a lift may have: the covariance of so many takes 32 GiB
 
 

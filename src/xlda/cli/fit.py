@@ -52,8 +52,8 @@ def fit(
         int | None,
         typer.Option(
             "--lift",
-            help="Learn so many random features of each embedding instead, as 4096: better where classes "
-            "have dozens of samples, and slower.",
+            help="Learn so many random features of each embedding instead, as 4096: mostly somewhat better "
+            "with many similar classes, and slower.",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +62,7 @@ def fit(
         typer.Option(
             "--second-look",
             help="Keep so many rows of each class, as 16, to compare the nearest classes once more: better "
-            "where classes have ten samples or more.",
+            "with many similar classes.",
             show_default=False,
         ),
     ] = None,

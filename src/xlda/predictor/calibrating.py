@@ -127,10 +127,11 @@ class Calibrating(Predictor):
         were kept, it is estimated from distances between class means and from counts.
 
         With `try_lift=4096`, it also says what `lift=4096` would bring, and with `try_second_look=16` what
-        `second_look=16` would: both ways are tried on the kept samples alone, each asked for as if not
-        learned. That makes three heads of each kind, which takes half a minute with 4,096 features and as
-        much memory as such a classifier, and some seconds for a second look. Where fewer than 200 are kept,
-        of fewer than ten classes, or of fewer than three a class, that is all that is said of it.
+        `second_look=16` would, each beside neither, with `shrinkage="auto"` and equal priors. Both ways are
+        tried on the kept samples alone, each asked for as if not learned: those are all samples of some
+        classes, so with many more classes it may bring more. That makes three heads of each kind, and takes
+        as much memory as such a classifier. With fewer than 200 kept samples, ten classes, or three samples a
+        class on average nothing is tried, and it says so.
         """
         check_features(try_lift, "try_lift")
         check_rows(try_second_look, "try_second_look")
