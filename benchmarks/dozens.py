@@ -16,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -71,15 +72,22 @@ def kinds(arguments: argparse.Namespace) -> list[tuple[str, list[int], int, Draw
         found.append(("digits as pixels, 10 classes", arguments.per_class, arguments.seeds, digits))
     for n_classes in arguments.sizes if arguments.many else ():
         name = f"{arguments.called}, {n_classes:,} classes"
+        if arguments.poor is not None:
+            name += f", half of them with {arguments.poor}"
         most = min(cases.samples_a_class(path) for path in arguments.many)
         few = [n for n in arguments.per_class if n <= most and n * n_classes <= arguments.most]
-        draw = partial(_characters, arguments.many, n_classes)
+        draw = partial(_characters, arguments.many, n_classes, arguments.poor)
         found.append((name, few, max(arguments.seeds, len(arguments.many)), draw))
     return found
 
 
-def _characters(files: list[Path], n_classes: int, seed: int, per_class: int) -> Case:
-    return cases.characters(files[seed % len(files)], n_classes, seed, per_class)
+def _characters(files: list[Path], n_classes: int, poor: int | None, seed: int, per_class: int) -> Case:
+    case = cases.characters(files[seed % len(files)], n_classes, seed, per_class)
+    if poor is None:
+        return case
+    place = np.arange(len(case.rows)) % per_class  # samples of a class follow one another
+    kept = (case.rows % 2 == 0) | (place < poor)
+    return replace(case, X=case.X[kept], rows=case.rows[kept])
 
 
 def main() -> None:
@@ -91,6 +99,7 @@ def main() -> None:
     parser.add_argument("--digits", action="store_true")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000], help="classes of characters")
     parser.add_argument("--per-class", type=int, nargs="+", default=[3, 10, 30, 60, 100])
+    parser.add_argument("--poor", type=int, help="samples of every other class of characters, if fewer")
     parser.add_argument("--most", type=int, default=60_000, help="samples in all, at most")
     parser.add_argument("--lifts", type=int, nargs="*", default=[2048, 4096, 8192])
     parser.add_argument("--second-looks", type=int, nargs="*", default=[8, 16, 32], help="rows of a class")
@@ -117,7 +126,10 @@ def main() -> None:
 
 
 def command(options: list[str]) -> str:
-    """How this was called, files by their names."""
+    """How this was called, files by their names; but for where results were written."""
+    if "--out" in options:
+        place = options.index("--out")
+        options = options[:place] + options[place + 2 :]
     told = [f'"{option}"' if " " in option else option.split("/")[-1] for option in options]
     return " ".join(["python benchmarks/dozens.py", *told])
 

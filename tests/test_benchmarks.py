@@ -642,6 +642,26 @@ def test_what_a_second_look_costs_is_measured_in_turns(monkeypatch):
     assert "40 drawn classes of 3 samples" in told
 
 
+def test_every_other_class_of_characters_can_have_few_samples(tmp_path, rng):
+    import dozens
+
+    X = rng.random((50, 8)).astype(np.float16)  # ten characters, four samples to learn
+    np.savez(tmp_path / "many.npz", X=X, y=np.repeat(np.arange(10), 5), train=4)
+    case = dozens._characters([tmp_path / "many.npz"], 10, 1, 0, 4)
+    assert np.bincount(case.rows).tolist() == [4, 1] * 5
+    assert len(case.queries) == 10
+    for row in range(10):  # those that are learned are of their class
+        mine = X[5 * np.flatnonzero((X[4::5] == case.queries[row]).all(axis=1))[0] :][:4].astype(np.float32)
+        assert all((x == mine).all(axis=1).any() for x in case.X[case.rows == row])
+
+
+def test_what_is_stored_of_a_command_is_what_to_type():
+    import dozens
+
+    told = dozens.command(["--many", "a/b/many0.npz", "--out", "c.json", "--methods", "plain LDA", "XLDA"])
+    assert told == 'python benchmarks/dozens.py --many many0.npz --methods "plain LDA" XLDA'
+
+
 def test_digits_that_are_learned_are_not_asked_for(rng):
     import dozens
 
