@@ -44,7 +44,7 @@ METHODS = """\
 - **Nearest mean** and **1-NN** go by the cosine; 1-NN keeps every sample.
 - **Ridge on random features** is made after RanPAC (McDonnell et al., 2023): 5,000 random features, the ridge
   chosen on held-out samples of rich classes.
-- **FC, all at once** is a fully connected layer, trained to convergence.
+- **FC, all at once** is a fully connected layer, trained for 1,500 steps, or 20 epochs where that is more.
 
 The last two take long: they have fewer draws and only 1 and 3 samples of poor classes; of classes that are
 poor alone some of the photographed ones only; and of characters halves only, of up to 1,000 classes.
