@@ -74,7 +74,8 @@ sums over the shards, none of which grows with the number of classes:
    in which classes differ.
 
 Then each shard makes the weights of its own classes in the coordinates that all have in common. A query goes
-to every shard; the best candidates of all are merged by their scores."""
+to every shard; the best candidates of all are merged by their scores. Shards take
+no lift and no second look."""
 RECIPES = """\
 ## Other engines
 
