@@ -26,7 +26,7 @@ test-page: $(READY)
 	dist/page/venv/bin/python -m pip install --quiet "$$(echo dist/page/*.whl)[serve]"
 	XLDA_WHEEL_BIN=$(CURDIR)/dist/page/venv/bin $(BIN)/pytest tests/page
 
-# All benchmarks, and the report on them. PRESET=quick takes minutes, standard up to three hours, full a day or more.
+# All benchmarks, and the report on them. PRESET=quick takes minutes, standard some four hours, full a day or more.
 PRESET ?= standard
 report: .venv/.ready-to-measure
 	$(BIN)/python benchmarks/run.py --preset $(PRESET)

@@ -28,8 +28,8 @@ published** is the rule of Hayes & Kanan (2020) that the paper builds on, with i
 the shrinkage of plain LDA, what is left of the difference is the rule. **Ridge on random features** is made
 after RanPAC (McDonnell et al., 2023): 5,000 random features, the ridge chosen on held-out samples. **FC,
 fine-tuned** is a layer that goes on training with each new group. The two at the bottom get all data at once,
-which a stream does not give: an FC layer trained to convergence, and scikit-learn's
-`LinearDiscriminantAnalysis`; at each checkpoint they choose among the classes seen."""
+which a stream does not give: an FC layer trained for 1,500 steps, or 20 epochs where that is more, and
+scikit-learn's `LinearDiscriminantAnalysis`; at each checkpoint they choose among the classes seen."""
 ORDER = """\
 ### In which order
 

@@ -78,7 +78,7 @@ def page(results: Results, preset: str) -> str:
     text = "\n\n".join(parts) + "\n"
     if preset == "standard":
         return text
-    for other in ("performance.md", "conversion.md"):  # pages of the standard run only
+    for other in ("dozens.md", "performance.md", "conversion.md"):  # pages of the standard run only
         text = text.replace(f"]({other})", f"](../../docs/{other})")
     return text
 
@@ -194,7 +194,7 @@ def cut(preset: str) -> str:
             limited.append(f"{method}: {', '.join(some)}")
     told = {
         "quick": "This is the quick preset: few classes, one or two seeds, one round of timings.",
-        "standard": "To stay under three hours, this run leaves out some of what `PRESET=full` does: more "
+        "standard": "To stay near four hours, this run leaves out some of what `PRESET=full` does: more "
         "seeds and an FC layer on 50,000 classes to convergence. The peer learns in groups only. On streams, "
         f"with more than {accuracy.FEW:,} classes, unseen fonts come in groups only and no layer is "
         "trained on them; and\n\n" + "\n".join(f"- {some}" for some in limited),

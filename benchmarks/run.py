@@ -1,6 +1,6 @@
 """Runs the benchmarks and writes the report.
 
-    python benchmarks/run.py                     what docs/results.md shows; up to three hours on two cores
+    python benchmarks/run.py                     what docs/results.md shows; some four hours on two cores
     python benchmarks/run.py race edge           only these, anew
     python benchmarks/run.py --preset quick      everything small, in minutes; report in report/quick
     python benchmarks/run.py --preset full       nothing left out; a day or more; report in report/full
@@ -53,6 +53,10 @@ STANDARD_CHARACTERS = {
     "many": ["--classes", "1000", "--train", "60", "--test", "4"],
     "five": ["--classes", "10000", "--train", "5", "--test", "1"],
 }
+DRAWINGS = {  # that docs/dozens.md compares on; its commands are there
+    f"dozens{seed}": ["--classes", "1000", "--train", "100", "--test", "4", "--seed", f"{seed}"]
+    for seed in range(3)
+}
 PRESETS = {
     "quick": Preset(
         "default",
@@ -96,7 +100,6 @@ PRESETS = {
             "accuracy": ["--npz", "{photos}", "--glyphs", "{glyphs}", "--fonts", "{fonts}"],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}"],
             "on_par": ["--npz", "{photos}", "--many", "{many}"],
-            "dozens": ["--npz", "{photos}", "--digits", "--many", "{many}"],
             "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}"],
             "unknown": [
                 *("--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--glyphs", "{glyphs}"),
@@ -108,7 +111,7 @@ PRESETS = {
     ),
     "full": Preset(
         "system",
-        STANDARD_CHARACTERS,
+        STANDARD_CHARACTERS | DRAWINGS,
         {
             "training": [],
             "inference": ["--npz", "{glyphs}"],
@@ -119,7 +122,10 @@ PRESETS = {
             ],
             "race": ["--glyphs", "{glyphs}", "--many", "{many}", "--epochs", "40", "15", "15"],
             "on_par": ["--npz", "{photos}", "--many", "{many}", "--seeds", "5", "--most", "60000"],
-            "dozens": ["--npz", "{photos}", "--digits", "--many", "{many}"],
+            "dozens": [
+                *("--npz", "{photos}", "--digits", "--most", "100000"),
+                *("--many", *(f"{{{name}}}" for name in DRAWINGS)),
+            ],
             "imbalanced": ["--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--draws", "80"],
             "unknown": [
                 *("--npz", "{photos}", "--many", "{many}", "--five", "{five}", "--glyphs", "{glyphs}"),

@@ -137,7 +137,7 @@ def test_every_plot_of_the_report_is_there(results_page):
 def test_the_report_links_to_pages_that_are_there(results_page, preset, folder):
     page = results_page.page(results_page.stored(ROOT / "benchmarks" / "results"), preset)
     links = re.findall(r"\]\(([^)]+\.md)\)", page)
-    assert len(set(links)) == (4 if preset == "standard" else 2)
+    assert len(set(links)) == (5 if preset == "standard" else 3)
     assert all((ROOT / folder / link).resolve().exists() for link in links)
 
 
