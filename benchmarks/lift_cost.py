@@ -16,6 +16,8 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +159,16 @@ def sizes(width: int) -> dict[str, Any]:
     }
 
 
+def apart(work: Callable[[int], dict[str, Any]], width: int) -> dict[str, Any]:
+    """What `work` finds in a process of its own, which has no memory left from what came before."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, width).result()
+
+
 PARTS: dict[str, Callable[[], Any]] = {
     "learning": lambda: learning(WIDTH),
     "predicting": predicting,
-    "sizes": lambda: [sizes(width) for width in WIDTHS],
+    "sizes": lambda: [apart(sizes, width) for width in WIDTHS],
 }
 
 if __name__ == "__main__":

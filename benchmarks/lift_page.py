@@ -20,14 +20,16 @@ COST = HERE / "results" / "lift_cost.json"
 INTRODUCTION = """\
 # Random features: `lift=`
 
-`XLDA(lift=4096)` learns 4,096 random features of each embedding in its place. Classes that no linear way
-tells apart among the embeddings may well be told apart among so many bent ones. That pays where classes have
-dozens of samples each, from which the covariance of so many features can be known.
+`XLDA(lift=4096)` learns 4,096 random features of each embedding in its place. Classes that are not linearly
+separable by the embeddings may be by so many nonlinear features of them. [dozens.md](dozens.md) has what that
+brought: among 1,000 characters something, whether classes had few samples or many, and nothing among photos
+of 81 products.
 
-- A feature is v = x · p for a random direction p, and 0.4 v where that is negative. Directions are those of
-  random rotations that a fast transform makes, so no matrix of them is kept. All that is random are signs,
-  which are the bits of a published generator: the seed, `lift_seed`, gives the same ones on every machine. A
-  file has the seed and a checksum, and loading compares that.
+- A feature is v = (x - x̄) · p for a random direction p, and 0.4 v where that is negative; x̄ is the mean of
+  the numbers of the embedding. Directions are those of random rotations that a fast transform makes, so no
+  matrix of them is kept. All that is random are signs, which are the bits of a published generator: the seed,
+  `lift_seed`, gives the same ones on every machine. A file has the seed and a checksum, and loading compares
+  that.
 - Nothing of them depends on data. So order, batches and merging still do not matter, and samples can be
   forgotten. Classifiers of the same lift can be merged, others are refused.
 - The power comes first and is chosen by the embeddings (`power="auto"`). Samples that are kept for checking
@@ -37,11 +39,12 @@ dozens of samples each, from which the covariance of so many features can be kno
 - `to_linear` gives the layer over the features, which `lifted` gives. An ONNX graph has the lift in it, and
   so has the torch module. What holds nothing but a layer refuses it, and so does `from_linear`.
 
-**When to use it.** A second look ([dozens.md](dozens.md)) brings more and takes less: try that first. A lift
-is for what scores features alone, as an ONNX graph. `assess(try_lift=4096)`, or `xlda inspect shop.xlda
---try-lift 4096`, tries it on the samples that were kept, and says what it brings with an interval of 95 %. A
-third of them is asked for at a time, and the others are all that is learned, so it tells of a model with
-about as many samples of a class as were kept.
+**When to use it.** A second look ([dozens.md](dozens.md)) gains more and costs less: try that first. Use a
+lift where a second look is impossible, as in an ONNX graph. It is chosen before the first sample: a model
+that has learned without it is fitted anew, from all of its samples. `assess(try_lift=4096)`, or `xlda inspect
+shop.xlda --try-lift 4096`, tries it on the samples that were kept, and says what it brings with an interval
+of 95 %. A third of them is asked for at a time, and the others are all that is learned, so it tells of a
+model with about as many samples of a class as were kept.
 
 ## What it costs
 """
@@ -105,7 +108,7 @@ def sizes(found: list[dict[str, Any]]) -> str:
         rows.append([f"{one['width']:,}", f"{one['limit'] / 1e6:,.0f}", *shown, f"{one['peak'] / 1e6:,.0f}"])
     header = [
         "`lift`",
-        "C lift 4 + lift² 8",
+        "4 · classes · lift + 8 · lift²",
         "file",
         "held, learning",
         "held, predicting",
