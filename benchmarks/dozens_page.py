@@ -33,20 +33,24 @@ What XLDA is worth with few samples of each class and with many: as it is, with 
 lift, all in one pass. `second_look=16` keeps 16 rows of each class and compares the nearest classes once more
 by them ([math.md](math.md#a-second-look)); `lift=4096` learns random features of the embeddings instead of
 the embeddings ([lift.md](lift.md)). With a lift `shrinkage="auto"` follows another rule, so a difference is
-not that of the features alone. Methods that a table does not show were not tried on those data.
+not that of the features alone. Methods that a table does not show were not tried on those data. Samples that
+are drawn differ from page to page, so that only columns of one table compare.
 
-**Which to use.** With less than ten samples of a class, XLDA as it is. With ten or more, try a second look:
-`assess(try_second_look=16)` tells from kept samples whether it helps, as it did among many characters that
-are much alike, and hardly did among photos of 81 products. A lift brings less and takes more, and is for
-what holds nothing but scores over features, as an ONNX graph.
+**Which to use.** XLDA as it is, unless there are many classes that are much alike: then a second look brought
+most, the more so from ten samples of a class on; among few classes, or such as are easily told apart, it
+changed little. `assess(try_second_look=16)` tries it on the samples that were kept: all of some tens of
+classes. With many more classes it may bring more than that says; `check_samples` says how many are kept. A
+lift gains less and costs more; use it where a second look is impossible, as in an ONNX graph. Both are chosen
+before the first sample: for a model that has learned, fit anew from all of its samples. A second look can be
+taken away later.
 
 - **XLDA** has its default parameters; **second_look** is the number of rows of a class, **lift** the number
   of random features, all else being the same.
 - **Plain LDA** is `model="lda", shrinkage=0.3, power=None`.
 - **FC** is trained to convergence, for 15,000 steps of 64 samples, and of 512 where there are more than
-  20,000; rate and weight decay are the best for held-out samples. It is trained over embeddings as they are,
-  over their square roots, and over these standardised. *20 epochs* is the same with a tenth of the steps, or
-  20 epochs where that is more, which is not enough.
+  20,000; rate and weight decay are the best for held-out samples of 100 of the classes. It is trained over
+  square roots of the embeddings, and over these standardised. *20 epochs* is the same with a tenth of the
+  steps, or 20 epochs where that is more, which is not enough where classes have dozens of samples.
 - **Ridge on random features** is made after RanPAC (McDonnell et al., 2023): 5,000 features, the ridge chosen
   on held-out samples.
 - **Logistic regression** is scikit-learn's, over standardised square roots, with a chosen penalty; with very
@@ -69,13 +73,15 @@ def page(results: dict[str, Any], cost: dict[str, Any] | None = None) -> str:
     commands = "\n".join(results["commands"])
     made = (
         f"Made in {duration(results['seconds'])} on {machine.in_words(results['machine'])}. "
-        "The machine had much other work to do, so seconds are far too many; they compare roughly. "
+        "The machine had other work to do at times, so seconds are rough; [lift.md](lift.md) and the end of "
+        "this page have some of a quiet machine. "
         "Files of characters are those of `benchmarks/characters.py --classes 1000 --train 100 --test 4`, "
         "seeds 0, 1 and 2, of the Debian fonts noto-cjk, wqy-zenhei, wqy-microhei, arphic-ukai, "
-        "arphic-uming, nanum, dejavu-extra and liberation; those of more fonts are of noto-cjk-extra and "
-        "nanum-extra as well: they are other ones, and chose nothing. What a direction is worth to the "
-        "shrinkage of a lift was chosen on the first drawing of characters and the first of photos; so were "
-        "two numbers of a second look, the others on drawings that are not shown. Made by"
+        "arphic-uming, nanum, dejavu-extra and liberation; more0.npz, more1.npz and more2.npz are of "
+        "noto-cjk-extra and nanum-extra as well: other drawings, by which nothing was chosen. What a "
+        "direction is worth to the shrinkage of a lift was chosen on the first drawing of characters and the "
+        "first of photos; so were two numbers of a second look, the others on drawings that are not shown. "
+        "`python benchmarks/dozens_page.py` writes this page. Made by"
     )
     parts = [INTRODUCTION, made, f"```sh\n{commands}\n```"]
     for data in dict.fromkeys(point["data"] for point in results["points"]):
@@ -93,20 +99,20 @@ def cost_of_a_second_look(stored: dict[str, Any]) -> str:
         n = found[size] if size else 1
         usual = mean if size else median  # of batches, some bring what waits into the covariance
         once, twice = (1e6 * usual(found["seconds"][what][kind]) / n for kind in ("without", "with"))
-        longest = max(found["seconds"][what]["with"]) * 1e3
+        slowest = [f"{1e3 * max(found['seconds'][what][kind]):,.1f} ms" for kind in ("without", "with")]
         name = told.format(**found)
-        rows.append(
-            [name, f"{once:,.0f} µs", f"{twice:,.0f} µs", f"{twice / once:.1f}", f"{longest:,.0f} ms"]
-        )
+        rows.append([name, f"{once:,.0f} µs", f"{twice:,.0f} µs", f"{twice / once:.1f}", *slowest])
     first = [found["seconds"]["first answer"][kind][0] for kind in ("without", "with")]
-    rows.append(["the first answer, for which a head is made", *(f"{one:.1f} s" for one in first), "", ""])
+    rows.append(
+        ["the first answer, for which a head is made", *(f"{one:.1f} s" for one in first), "", "", ""]
+    )
     held = [sum(found["bytes"][kind].values()) / 1e6 for kind in ("without", "with")]
-    rows.append(["memory", *(f"{one:,.0f} MB" for one in held), f"{held[1] / held[0]:.1f}", ""])
+    rows.append(["memory", *(f"{one:,.0f} MB" for one in held), f"{held[1] / held[0]:.1f}", "", ""])
     return (
         f"{found['classes']:,} drawn classes of {found['per class']} samples, 1280 features, "
-        f"`second_look={found['rows']}` ({found['coordinates']} coordinates in the head). Both take turns, "
-        "call by call; medians, means of batches, and the longest call with a second look:\n\n"
-        + table(["", "without", "with", "times", "longest"], rows)
+        f"`second_look={found['rows']}` ({found['coordinates']} coordinates in the head). Calls of both "
+        "alternate. Of single calls the median, of batches the mean; and the slowest call of each:\n\n"
+        + table(["", "without", "with", "times", "slowest without", "slowest with"], rows)
         + f"\n\nMade by `python benchmarks/second_look_cost.py` on {machine.in_words(stored['machine'])}."
     )
 
