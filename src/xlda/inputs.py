@@ -35,11 +35,11 @@ def checked_samples(
     X = plain_array(estimator, X, min_samples)
     is_chosen = hasattr(estimator, "power_")
     power = estimator.power_ if is_chosen else chosen_power(estimator.power, X)
-    embeddings = prepared(X, power, kept_as=_kept_as(estimator))
+    embeddings = prepared(X, power, lifted=_is_lifted(estimator))
     if power is not None and estimator.power == "auto" and embeddings.size and embeddings.min() < 0:
         warnings.warn(OTHER_SIGN.format(power), stacklevel=4)
     if estimator.precision == "half":
-        check_half(embeddings, not hasattr(estimator, "_model"), estimator.lift is not None)
+        check_half(embeddings, not hasattr(estimator, "_model"), _is_lifted(estimator))
     refuse_masked(y, "y")
     labels = label_list(y)
     if len(labels) != len(embeddings):
@@ -52,7 +52,7 @@ def checked_samples(
         estimator.power_ = power
     if weights is None:
         return embeddings, labels, None
-    check_magnitude(embeddings, weights.max(initial=0.0), _kept_as(estimator))
+    check_magnitude(embeddings, weights.max(initial=0.0), _is_lifted(estimator))
     if (weights > 0).all():
         return embeddings, labels, weights
     kept = np.flatnonzero(weights)
@@ -79,12 +79,12 @@ def checked_embeddings(estimator: Any, X: Any, power: float | None = None, min_s
     An `estimator` without `n_features_in_` is given it here. A plain array of the right shape
     costs O(n d) and a few microseconds; all else goes scikit-learn's way, with its conversions and messages.
     """
-    return prepared(plain_array(estimator, X, min_samples), power, kept_as=_kept_as(estimator))
+    return prepared(plain_array(estimator, X, min_samples), power, lifted=_is_lifted(estimator))
 
 
-def _kept_as(estimator: Any) -> np.dtype[Any] | None:
-    """The type that random features have, whatever embeddings have; None where there is no lift."""
-    return None if getattr(estimator, "lift", None) is None else np.dtype(np.float32)
+def _is_lifted(estimator: Any) -> bool:
+    """Whether random features are learned, which are float32 whatever embeddings are."""
+    return getattr(estimator, "lift", None) is not None
 
 
 def plain_array(estimator: Any, X: Any, min_samples: int = 0) -> Array:
@@ -110,22 +110,13 @@ def chosen_power(power: float | Literal["auto"] | None, X: Array) -> float | Non
     return ROOT if X.size and X.min() >= 0 else None
 
 
-def prepared(
-    X: Array,
-    power: float | None,
-    half: bool = False,
-    lifted: bool = False,
-    kept_as: np.dtype[Any] | None = None,
-) -> Array:
-    """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude.
-
-    `kept_as` is the type that must hold it, where that is not its own.
-    """
+def prepared(X: Array, power: float | None, half: bool = False, lifted: bool = False) -> Array:
+    """A plain array as it is learned: at least float32, after the power, finite and of bearable magnitude."""
     if X.dtype == np.float16:
         X = X.astype(np.float32)
     if power is not None:
         X = signed_power(X, power)
-    check_magnitude(X, kept_as=kept_as)
+    check_magnitude(X, lifted=lifted)
     if half:
         check_half(X, is_first=True, lifted=lifted)
     return X
@@ -200,9 +191,12 @@ def check_half(X: Array, is_first: bool = False, lifted: bool = False) -> None:
         )
 
 
-def check_magnitude(X: Array, weight: float = 1.0, kept_as: np.dtype[Any] | None = None) -> None:
-    """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold."""
-    dtype = X.dtype if kept_as is None else kept_as
+def check_magnitude(X: Array, weight: float = 1.0, lifted: bool = False) -> None:
+    """Refuse NaN, infinity, and values whose squares, weighted and added, the type cannot hold.
+
+    Where they are `lifted`, that is the type of features, float32.
+    """
+    dtype = np.dtype(np.float32) if lifted else X.dtype
     most = _MOST[dtype] / max(weight, 1.0) ** 0.5
     if X.size <= FEW_NUMBERS and np.vdot(X, X) <= most * most:  # NaN is not: no value is larger than the root
         return
