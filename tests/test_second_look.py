@@ -479,6 +479,8 @@ def test_merging_takes_no_rows_that_the_other_is_to_drop(samples):
     X, y, asked, _ = samples
     plain, other = XLDA().fit(X[:99], y[:99]), XLDA(second_look=N_ROWS).fit(X[99:], y[99:])
     other.set_params(second_look=None)
+    empty = XLDA().merge(other)
+    assert not any("second look" in part for clf in (empty, other) for part in clf.memory())
     merged = plain.merge(other).decision_function(asked)
     np.testing.assert_allclose(merged, XLDA().fit(X, y).decision_function(asked), atol=1e-3)
 
