@@ -80,11 +80,12 @@ apart. It needs `model="bayes"` and `rule="exact"`, and cannot be added once som
 would bring.
 
 Rows take `rows * features * 4` bytes a class, and about half of that again in the head. A query takes about
-a millisecond more with 16 rows, which among few classes is many times as long, and several with 32: it
-inverts a matrix of eight times as many rows. More rows than there are coordinates tell nothing more, and
-take no longer than these. In `memory()`, "rows for a second look" are the former: sums of embeddings,
-which learning changes and files have. "second look" is what the head has of them: the rows in its own
-coordinates, with class means, which are made with the head and in no file.
+a millisecond more with 16 rows, which among few classes is many times as long, and two with 32
+(`python benchmarks/second_look_cost.py --rows 32`): it inverts a matrix of eight times as many rows. More
+rows than there are coordinates tell nothing more, and take no longer than these. In `memory()`, "rows for a
+second look" are the former: sums of embeddings, which learning changes and files have. "second look" is what
+the head has of them: the rows in its own coordinates, with class means, which are made with the head and in
+no file.
 
 Learning in any order, `merge`, `forget`, files, the service and calibration go with it. Rows of a class
 that is removed or merged are what `class_rows` gives, and `restore_class` and `split_class` take; the

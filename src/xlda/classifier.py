@@ -74,8 +74,8 @@ class XLDA(Estimator, Learner):
         How many rows are kept of each class, such as 16, to tell how its own samples vary; or None. The
         classes nearest to a query are compared once more, by the rows of the eight nearest and their own:
         better among many classes that are much alike, and then better than a lift at less cost. A row takes
-        as much memory as one or two class means, and a query about a millisecond more with 16 rows, and
-        several with 32. The rows are sums of samples, so any order, batching or split gives the same, and
+        as much memory as one or two class means, and a query about a millisecond more with 16 rows, and two
+        with 32. The rows are sums of samples, so any order, batching or split gives the same, and
         samples can be forgotten. It needs model="bayes", rule="exact" and lift=None, and cannot be added once
         something was learned. Where it is set to None later, whatever is called next drops the rows, for
         good.
